@@ -1,0 +1,41 @@
+# What every target of moesim is compiled with.
+add_library(moesim_options INTERFACE)
+target_compile_options(moesim_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wnon-virtual-dtor -Wold-style-cast
+  # GCC 12 takes fmt::join over strings for an overflow at -O3.
+  -Wno-stringop-overflow
+  # Same bytes on every machine: no fused multiply-add that the source does not ask for.
+  -ffp-contract=off)
+if(MOESIM_WERROR)
+  target_compile_options(moesim_options INTERFACE -Werror)
+endif()
+if(MOESIM_SANITIZE)
+  target_compile_options(moesim_options INTERFACE
+    -fsanitize=${MOESIM_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(moesim_options INTERFACE -fsanitize=${MOESIM_SANITIZE})
+endif()
+
+# moesim_layer(NAME SOURCES... LINK PUBLIC_LAYERS... PRIVATE libs...): one static library per layer, headers in a file
+# set so that each is checked to compile alone (target all_verify_interface_header_sets).
+function(moesim_layer name)
+  cmake_parse_arguments(ARG "" "" "LAYERS;PRIVATE" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.h)
+  add_library(moesim_${name} STATIC ${sources})
+  add_library(moesim::${name} ALIAS moesim_${name})
+  target_sources(moesim_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${headers})
+  set_target_properties(moesim_${name} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
+  target_link_libraries(moesim_${name} PUBLIC ${ARG_LAYERS} PRIVATE ${ARG_PRIVATE} moesim_options)
+endfunction()
+
+# moesim_embed(TARGET FUNCTION FOLDER): adds to TARGET a function std::span<const EmbeddedFile> moesim::FUNCTION() with the
+# text of FOLDER/*.json, so that the binary runs from anywhere.
+function(moesim_embed target function folder)
+  file(GLOB data CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.json)
+  set(output ${CMAKE_CURRENT_BINARY_DIR}/${function}.cpp)
+  add_custom_command(OUTPUT ${output}
+    COMMAND ${CMAKE_COMMAND} -DGLOB=${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.json -DFUNCTION=${function}
+            -DOUTPUT=${output} -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+    DEPENDS ${data} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
+  target_sources(${target} PRIVATE ${output})
+endfunction()

@@ -1,0 +1,57 @@
+#include "hwmodels/build_machine.h"
+
+#include <cmath>
+
+namespace moesim {
+namespace {
+
+std::int64_t whole(double value) { return static_cast<std::int64_t>(std::llround(value)); }
+
+std::int64_t round_up(std::int64_t value, std::int64_t granule) { return (value + granule - 1) / granule * granule; }
+
+constexpr std::int64_t kSharedGranule = 128;  // bytes; facts: shared bytes are rounded up to 128
+
+}  // namespace
+
+Machine build_machine(const HardwareModel& hardware) {
+  Machine machine;
+  machine.units = whole(hardware[Hw::kUnitCount]);
+  machine.unit_capacity = {whole(hardware[Hw::kMaxThreads]), whole(hardware[Hw::kRegisters]),
+                           whole(hardware[Hw::kSharedBytes]), whole(hardware[Hw::kMaxItems])};
+  machine.caches = {
+      {Bytes(whole(hardware[Hw::kLlcCapacity] * hardware[Hw::kLlcUsefulFraction])), hardware[Hw::kLlcFillWeight]}};
+  machine.channels = {{"cache", BytesPerSecond(hardware[Hw::kLlcBandwidth]),
+                       duration_from_seconds(hardware[Hw::kLlcLatency]), hardware[Hw::kLlcKnee]},
+                      {"memory", BytesPerSecond(highest_read_rate(hardware)),
+                       duration_from_seconds(hardware[Hw::kHbmLatency]), hardware[Hw::kHbmKnee]}};
+  machine.memory_write_weight = hardware[Hw::kHbmWriteWeight];
+  machine.launch_stream = duration_from_seconds(hardware[Hw::kLaunchStream]);
+  machine.launch_graph = duration_from_seconds(hardware[Hw::kLaunchGraph]);
+  machine.launch_programmatic = duration_from_seconds(hardware[Hw::kLaunchProgrammatic]);
+  machine.launch_spread = duration_from_seconds(hardware[Hw::kLaunchSpread]);
+  machine.dispatch_interval = duration_from_seconds(hardware[Hw::kDispatchInterval]);
+  return machine;
+}
+
+ResourceVector footprint(const HardwareModel& hardware, const LaunchShape& shape) {
+  const std::int64_t warp = whole(hardware[Hw::kWarpSize]);
+  const std::int64_t warps = (shape.threads + warp - 1) / warp;
+  const std::int64_t registers = warps * round_up(shape.registers * warp, whole(hardware[Hw::kRegisterGranule]));
+  const std::int64_t shared = round_up(shape.shared_bytes, kSharedGranule) + whole(hardware[Hw::kSharedReserved]);
+  return {warps * warp, registers, shared, 1};
+}
+
+std::int64_t occupancy(const HardwareModel& hardware, const LaunchShape& shape) {
+  if (shape.shared_bytes > whole(hardware[Hw::kSharedMaxPerItem])) return 0;
+  if (shape.registers > whole(hardware[Hw::kMaxRegistersPerThread])) return 0;
+  Machine machine;
+  machine.unit_capacity = {whole(hardware[Hw::kMaxThreads]), whole(hardware[Hw::kRegisters]),
+                           whole(hardware[Hw::kSharedBytes]), whole(hardware[Hw::kMaxItems])};
+  return items_per_unit(machine, footprint(hardware, shape));
+}
+
+double highest_read_rate(const HardwareModel& hardware) {
+  return hardware[Hw::kHbmBandwidth] * hardware[Hw::kHbmReadFraction];
+}
+
+}  // namespace moesim

@@ -1,0 +1,94 @@
+// An accelerator as validated numbers, each with its unit, kind and source.
+//
+// A HardwareModel is made only by load_hardware() (loader.h): every number that the schema requires is there and in
+// range. The schema (schema.h) is the one list of all constants: path in the file, dimension, range, meaning.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/units/parse_quantity.h"
+
+namespace moesim {
+
+// Where a number comes from. A device file holds the first four; kFitted comes from a calibration overlay,
+// kOverride from --set.
+enum class SourceKind { kDatasheet, kPublished, kMicrobenchmark, kAssumed, kFitted, kOverride };
+
+// One entry per number of a device file; kHwTable in schema.cpp gives path, dimension, range, meaning.
+enum class Hw : std::size_t {
+  kUnitCount,          // unit.count: SMs, CUs
+  kUnitLoadPort,       // unit.load_port: bytes a clock that one unit can take from the last-level cache
+  kClockBoost,         // clock.boost
+  kClockSustained,     // clock.sustained: under long matrix-heavy load at the power cap
+  kHbmCapacity,        // hbm.capacity
+  kHbmBandwidth,       // hbm.bandwidth: datasheet peak
+  kHbmReadFraction,    // hbm.read_fraction: highest achieved read rate / datasheet peak
+  kHbmLatency,         // hbm.latency: unloaded, pointer chase
+  kHbmKnee,            // hbm.knee: exponent p of the soft knee
+  kHbmWriteWeight,     // hbm.write_weight: what a written byte costs beside reads, in read bytes
+  kLlcCapacity,        // llc.capacity: last-level cache, nominal
+  kLlcUsefulFraction,  // llc.useful_fraction: share that repeated reads can use
+  kLlcBandwidth,       // llc.bandwidth: highest achieved whole-chip read rate
+  kLlcLatency,         // llc.latency: unloaded, mean over near and far
+  kLlcKnee,            // llc.knee
+  kLlcFillWeight,      // llc.fill_weight: what filling a missed byte costs the cache beside reading it, in read bytes
+  kMaxThreads,         // occupancy.threads per unit
+  kMaxItems,           // occupancy.ctas per unit
+  kRegisters,          // occupancy.registers: 32-bit registers per unit
+  kRegisterGranule,    // occupancy.register_granule: registers, per warp
+  kMaxRegistersPerThread,  // occupancy.registers_per_thread
+  kWarpSize,               // occupancy.warp_size
+  kSharedBytes,            // occupancy.shared: on-chip bytes per unit
+  kSharedReserved,         // occupancy.shared_reserved: per CTA
+  kSharedMaxPerItem,       // occupancy.shared_per_cta
+  kVectorFma,              // vector.fma: float32 multiply-adds a clock and unit
+  kVectorConvert,          // vector.convert: 8/16-bit <-> 32-bit conversions a clock and unit
+  kMatrixBf16,             // matrix.bf16: dense FLOP a clock and unit
+  kMatrixFp8,              // matrix.fp8 (absent: no such products)
+  kMatrixInt8,             // matrix.int8 (absent: no such products)
+  kMatrixFp4,              // matrix.fp4 (absent: no such products)
+  kMatrixSyncFraction,     // matrix.sync_fraction: share of the peak that synchronous warp-level MMA reaches
+  kMatrixAsyncRows,        // matrix.async_rows: rows one asynchronous MMA works on (wgmma 64, tcgen05 128; 16: none)
+  kMatrixLatency,          // matrix.latency: of one dependent warp-level MMA step (k = 32 bytes), clocks
+  kSharedLatency,          // matrix.shared_latency: on-chip memory load, clocks
+  kBarrier,                // matrix.barrier: a CTA-wide barrier, clocks
+  kAsyncCopyPerWarp,       // unit.async_copy_per_warp: bytes a clock that one warp can issue as asynchronous copies
+  kLaunchStream,           // launch.stream: gap between dependent kernels in a stream
+  kLaunchGraph,            // launch.graph: edge of a graph, kernel of one CTA
+  kLaunchSpread,           // launch.spread: extra once the grid covers all units
+  kLaunchProgrammatic,     // launch.programmatic: what remains of the gap with programmatic dependent launch
+  kLaunchHost,             // launch.host: host time of one eager launch (queue empty)
+  kLaunchPrologue,         // launch.prologue: first CTA on a unit, from its start to its first load (instruction fetch)
+  kDispatchInterval,       // launch.dispatch_interval: time between two CTAs that the device starts
+  kCount
+};
+inline constexpr std::size_t kHwCount = static_cast<std::size_t>(Hw::kCount);
+
+struct Constant {
+  double value = 0;  // in the base unit of its dimension (parse_quantity.h)
+  SourceKind kind = SourceKind::kAssumed;
+  std::string source;
+};
+
+struct HardwareModel {
+  std::string name;                  // "h200"
+  std::string title;                 // "NVIDIA H200 SXM 141 GB"
+  std::string vendor;                // "NVIDIA"
+  std::string architecture;          // "Hopper sm90"
+  std::string unit_name;             // "SM", "CU"
+  std::vector<std::string> aliases;  // other names that --device accepts, e.g. names in measurements
+  std::string notes;
+  std::string file;  // path or embedded name it was read from
+  std::string hash;  // 16 hex digits (FNV-1a 64 of the file's bytes)
+  std::array<std::optional<Constant>, kHwCount> constants;
+
+  [[nodiscard]] bool has(Hw id) const { return constants[static_cast<std::size_t>(id)].has_value(); }
+  // The value in its base unit; CHECKs that it is there (required ones always are).
+  [[nodiscard]] double operator[](Hw id) const;
+};
+
+}  // namespace moesim

@@ -1,0 +1,161 @@
+#include "sim/engine/channel_solver.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/units/check.h"
+
+namespace moesim {
+namespace {
+
+constexpr double kHighestT = 1e5;     // more bytes in flight than any machine holds
+constexpr double kTolerance = 1e-8;   // of t
+constexpr double kLeastStep = 1e-15;  // seconds; a step of nothing still ends
+constexpr int kNewtonSteps = 20;
+constexpr int kFullSteps = 10;
+constexpr double kSweepTolerance = 1e-7;  // of t, where Newton's method cycled
+constexpr int kBracketSteps = 60;
+constexpr int kSweeps = 40;
+
+double latency(const FlowClass& flow, const ChannelArray& factors) {
+  double sum = flow.serial;
+  for (std::size_t j = 0; j < kMaxChannels; ++j) sum += flow.hop[j] + flow.queue[j] * (factors[j] - 1);
+  return sum;
+}
+
+// Solves a x = b for the first n unknowns by elimination with row pivoting; false when singular.
+bool solve_linear(std::array<ChannelArray, kMaxChannels>& a, ChannelArray& b, std::size_t n) {
+  for (std::size_t column = 0; column < n; ++column) {
+    std::size_t pivot = column;
+    for (std::size_t row = column + 1; row < n; ++row) {
+      if (std::abs(a[row][column]) > std::abs(a[pivot][column])) pivot = row;
+    }
+    if (a[pivot][column] == 0) return false;
+    std::swap(a[pivot], a[column]);
+    std::swap(b[pivot], b[column]);
+    for (std::size_t row = column + 1; row < n; ++row) {
+      const double ratio = a[row][column] / a[column][column];
+      for (std::size_t k = column; k < n; ++k) a[row][k] -= ratio * a[column][k];
+      b[row] -= ratio * b[column];
+    }
+  }
+  for (std::size_t row = n; row-- > 0;) {
+    for (std::size_t k = row + 1; k < n; ++k) b[row] -= a[row][k] * b[k];
+    b[row] /= a[row][row];
+  }
+  return true;
+}
+
+}  // namespace
+
+double step_time(const FlowClass& flow, const ChannelArray& factors) {
+  return std::max({latency(flow, factors) / flow.stages, flow.floor, kLeastStep});
+}
+
+ChannelSolver::ChannelSolver(const Machine& machine) {
+  MOESIM_CHECK(machine.channels.size() == machine.caches.size() + 1 && machine.channels.size() <= kMaxChannels);
+  for (const Channel& channel : machine.channels) {
+    MOESIM_CHECK(channel.peak.value() > 0 && channel.knee >= 1);
+    peak_.push_back(channel.peak.value());
+    knee_.push_back(channel.knee);
+  }
+}
+
+double ChannelSolver::factor(std::size_t channel, double t) const {
+  const double p = knee_[channel];
+  return p == 2 ? std::sqrt(1 + t * t) : std::pow(1 + std::pow(t, p), 1 / p);
+}
+
+bool ChannelSolver::newton(std::span<const ActiveFlow> flows, ChannelArray& factors) {
+  const std::size_t n = channels();
+  for (int step = 0; step < kNewtonSteps; ++step) {
+    ChannelArray excess{};
+    ChannelArray load{};
+    std::array<ChannelArray, kMaxChannels> slope{};  // of load i by factor j
+    factors.fill(1);
+    for (std::size_t j = 0; j < n; ++j) factors[j] = factor(j, t_[j]);
+    for (const ActiveFlow& f : flows) {
+      const double by_latency = latency(*f.flow, factors) / f.flow->stages;
+      const double time = std::max({by_latency, f.flow->floor, kLeastStep});
+      const double rate = f.items / time;
+      for (std::size_t i = 0; i < n; ++i) load[i] += rate * f.flow->bytes[i];
+      if (by_latency < time) continue;
+      const double per_factor = rate / (f.flow->stages * time);
+      for (std::size_t i = 0; i < n; ++i) {
+        for (std::size_t j = 0; j < n; ++j) slope[i][j] -= per_factor * f.flow->bytes[i] * f.flow->queue[j];
+      }
+    }
+    bool done = true;
+    ChannelArray by_t{};  // of factor j by t_j
+    for (std::size_t j = 0; j < n; ++j) {
+      excess[j] = factors[j] * load[j] / peak_[j] - t_[j];
+      if (std::abs(excess[j]) > kTolerance * std::max(1.0, t_[j])) done = false;
+      const double use = t_[j] / factors[j];
+      by_t[j] = knee_[j] == 2 ? use : std::pow(use, knee_[j] - 1);
+    }
+    if (done) return true;
+    for (std::size_t i = 0; i < n; ++i) {
+      for (std::size_t j = 0; j < n; ++j) slope[i][j] *= factors[i] / peak_[i] * by_t[j];
+      slope[i][i] += by_t[i] * load[i] / peak_[i] - 1;
+    }
+    if (!solve_linear(slope, excess, n)) return false;
+    const double damping = step < kFullSteps ? 1 : 0.5;  // kinks make full steps cycle
+    for (std::size_t j = 0; j < n; ++j) t_[j] = std::clamp(t_[j] - damping * excess[j], 0.0, kHighestT);
+  }
+  return false;
+}
+
+// One channel, the others held: false position with a bracket (Illinois variant).
+double ChannelSolver::bracketed(std::size_t channel, std::span<const ActiveFlow> flows, ChannelArray& factors) const {
+  const auto excess = [&](double t) {
+    factors[channel] = factor(channel, t);
+    double load = 0;
+    for (const ActiveFlow& f : flows) load += f.items * f.flow->bytes[channel] / step_time(*f.flow, factors);
+    return factors[channel] * load / peak_[channel] - t;
+  };
+  double low = 0, high = 1;
+  double at_low = excess(low);
+  if (at_low <= 0) return 0;
+  double at_high = excess(high);
+  while (at_high > 0 && high < kHighestT) {
+    low = high;
+    at_low = at_high;
+    high *= 4;
+    at_high = excess(high);
+  }
+  for (int i = 0; i < kBracketSteps && high - low > kSweepTolerance * std::max(1.0, low); ++i) {
+    const double middle = (low * at_high - high * at_low) / (at_high - at_low);
+    const double at_middle = excess(middle);
+    if (std::abs(at_middle) <= kSweepTolerance) return middle;
+    if (at_middle > 0) {
+      low = middle;
+      at_low = at_middle;
+      at_high /= 2;
+    } else {
+      high = middle;
+      at_high = at_middle;
+      at_low /= 2;
+    }
+  }
+  return 0.5 * (low + high);
+}
+
+void ChannelSolver::solve(std::span<const ActiveFlow> flows, std::span<double> step_times, ChannelArray& factors) {
+  if (!newton(flows, factors)) {
+    factors.fill(1);
+    t_.fill(0);
+    for (int sweep = 0; sweep < kSweeps; ++sweep) {
+      double change = 0;
+      for (std::size_t j = 0; j < channels(); ++j) {
+        const double t = bracketed(j, flows, factors);
+        factors[j] = factor(j, t);
+        change = std::max(change, std::abs(t - t_[j]) / std::max(1.0, t));
+        t_[j] = t;
+      }
+      if (change <= 10 * kSweepTolerance) break;
+    }
+  }
+  for (std::size_t i = 0; i < flows.size(); ++i) step_times[i] = step_time(*flows[i].flow, factors);
+}
+
+}  // namespace moesim

@@ -1,0 +1,61 @@
+// Steady rates of classes of flows that share channels with soft knees.
+//
+// Unknown: the latency factor f_j >= 1 of each channel, which stands for its use u_j = (1 - f_j^-p)^(1/p). Each class's
+// step time
+//     L = sum_j hop_j + queue_j * (f_j - 1),   step time = max((L + serial) / stages, floor)
+// must load each channel to just u_j: sum over classes of items * bytes_j / step time = u_j * peak_j. For one channel
+// the left side falls and the right side rises with f_j, so there is one root.
+//
+// Newton's method runs on t_j, the load that would be offered without a queue over peak: f = (1 + t^p)^(1/p), u = t /
+// f. For flows bound by latency alone, f * load - t * peak is linear in t and one step hits the knee R = (X^-p +
+// peak^-p)^(-1/p) of machine.h. Where kinks (floors) make it cycle, the channels are solved one by one with brackets.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "sim/engine/machine.h"
+
+namespace moesim {
+
+inline constexpr std::size_t kMaxChannels = 3;
+using ChannelArray = std::array<double, kMaxChannels>;
+
+// One step of one item of the class.
+struct FlowClass {
+  ChannelArray bytes{};  // load on each channel
+  ChannelArray hop{};    // seconds: share of the step's bytes served by channel j times its unloaded latency
+  ChannelArray queue{};  // seconds: share of the step's bytes that pass channel j times its unloaded latency
+  double serial = 0;     // seconds: dependent chain after the data are there
+  double stages = 1;     // steps in flight
+  double floor = 0;      // seconds: least step time (serial chain, load issue, pipes)
+  friend bool operator==(const FlowClass&, const FlowClass&) = default;
+};
+
+struct ActiveFlow {
+  const FlowClass* flow;
+  double items;
+};
+
+class ChannelSolver {
+ public:
+  explicit ChannelSolver(const Machine& machine);
+  [[nodiscard]] std::size_t channels() const { return peak_.size(); }
+
+  // Fills step_times (seconds, one per flow, > 0) and the latency factors f_j. Starts from the last solution.
+  void solve(std::span<const ActiveFlow> flows, std::span<double> step_times, ChannelArray& factors);
+
+ private:
+  [[nodiscard]] double factor(std::size_t channel, double t) const;
+  [[nodiscard]] bool newton(std::span<const ActiveFlow> flows, ChannelArray& factors);
+  [[nodiscard]] double bracketed(std::size_t channel, std::span<const ActiveFlow> flows, ChannelArray& factors) const;
+  ChannelArray t_{};
+  std::vector<double> peak_, knee_;
+};
+
+// Seconds of one step when channel j's latencies are factors[j] times the unloaded ones.
+[[nodiscard]] double step_time(const FlowClass& flow, const ChannelArray& factors);
+
+}  // namespace moesim

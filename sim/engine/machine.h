@@ -1,0 +1,46 @@
+// A machine as the engine sees it: four kinds of resource, no chip in particular.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/plan/kernel.h"
+#include "sim/units/quantity.h"
+
+namespace moesim {
+
+// A fluid channel with a soft knee. Flows that keep X = sum(bytes in flight / unloaded latency) offered get
+//     R = (X^-p + peak^-p)^(-1/p)
+// which is the same as a latency that rises with use u = R / peak as latency(u) = latency * (1 - u^p)^(-1/p).
+struct Channel {
+  std::string name;
+  BytesPerSecond peak;
+  Duration latency;  // unloaded, of a read served here
+  double knee = 2;   // p, in [1, 64]
+};
+
+// A cache in front of the next level. It outlives kernels: what one wrote or read, the next may find.
+struct CacheLevel {
+  Bytes useful_capacity;   // nominal capacity less what partitions duplicate
+  double fill_weight = 0;  // what filling a missed byte costs this cache's channel beside the read, in read bytes
+};
+
+struct Machine {
+  std::int64_t units = 1;
+  ResourceVector unit_capacity{};
+  // channels[j] serves hits of caches[j]; the last channel is the memory, so channels.size() == caches.size() + 1.
+  std::vector<CacheLevel> caches;
+  std::vector<Channel> channels;
+  double memory_write_weight = 1;  // what a written byte costs on the memory channel, in read bytes
+  Duration launch_stream;          // from the end of the last predecessor to the first item, one-item kernel
+  Duration launch_graph;
+  Duration launch_programmatic;  // from the end of the last predecessor to the end of the wait
+  Duration launch_spread;        // extra once the grid covers all units (in proportion below)
+  Duration dispatch_interval;    // between two items that the device starts
+};
+
+// Items of this footprint that one empty unit holds: the least of the resources.
+std::int64_t items_per_unit(const Machine& machine, const ResourceVector& footprint);
+
+}  // namespace moesim

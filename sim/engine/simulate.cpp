@@ -1,0 +1,818 @@
+#include "sim/engine/simulate.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "sim/engine/cache.h"
+#include "sim/engine/channel_solver.h"
+#include "sim/engine/event_queue.h"
+#include "sim/engine/flow_table.h"
+#include "sim/engine/slots.h"
+#include "sim/units/check.h"
+
+namespace moesim {
+namespace {
+
+// A wave starts as this many cohorts, staggered by the dispatch rate, so that items stay out of step as they do on a
+// device. More cohorts cost time and change results by less than the 0.5 % that the cohort test allows; kernels of few
+// waves take more of them, since a cohort's stagger is a larger share of their time.
+constexpr std::int64_t kCohortsPerWave = 4;
+constexpr std::int64_t kCohortsPerWaveShort = 8;
+constexpr std::int64_t kShortWaves = 4;
+// Ablation of the tail: items are cut into this many.
+constexpr double kTailCuts = 32;
+// Cohorts of different classes that end within a window of each other end together, in its middle: some a little early,
+// some a little late, so that classes that hardly differ do not splinter the cohorts. The window is a share of an
+// item's time that grows with the waves still to come: it stays below kEndTogether of the kernel's remaining time.
+constexpr double kEndTogether = 1.0 / 16384;
+constexpr double kLeastWindow = 1.0 / 256;
+constexpr double kMostWindow = 1.0 / 8;
+constexpr std::size_t kMemoSlots = 1024;
+
+enum class EventKind : std::uint8_t { kKernelReady, kWaitOver, kFlowStart, kItemsEnd };
+
+struct Event {
+  EventKind kind;
+  std::uint32_t index;  // kernel or cohort
+};
+
+struct Cohort {
+  std::uint32_t kernel = 0;
+  std::uint32_t group = 0;
+  std::uint32_t flow = 0;
+  std::int64_t items = 0;
+  std::int64_t after_wait = 0;  // picoseconds from the end of the wait to the first step
+  std::int64_t epilogue = 0;
+  Span span;
+};
+
+struct KernelState {
+  std::size_t next_group = 0;
+  std::int64_t started_in_group = 0;
+  std::int64_t remaining = 0;  // items not yet started
+  std::int64_t started = 0;
+  std::int64_t unfinished = 0;  // items whose epilogue is not done
+  std::int64_t resident = 0;    // items that hold a slot
+  std::int64_t slots = 0;       // on an empty machine
+  std::int64_t quantum = 1;     // items of a cohort at most
+  std::int64_t delayed = 0;     // items in dispatch, prologue, fill, epilogue
+  std::int64_t waiting = 0;     // items that wait for other items
+  std::uint32_t predecessors_running = 0;
+  std::uint32_t predecessors_starting = 0;  // of these, with items still to start (programmatic launch)
+  bool launched = false;                    // items may start
+  bool ready_pushed = false;
+  bool wait_over = false;
+  bool done = false;
+  double group_begin[kMaxChannels] = {};         // cache positions where the group in progress began
+  double write_begin[kMaxChannels] = {};         // and where the region that it writes began
+  double best_rate = 0;                          // steps a second, highest so far
+  std::vector<std::int64_t> group_unfinished;    // only with item dependencies
+  std::vector<std::uint32_t> parked;             // cohorts that wait for the kernel's wait or for other items
+  std::vector<std::uint32_t> flows;              // its records
+  std::array<double, kBlameCount> blame{};       // picoseconds
+  std::array<double, kBlameCount> blame_rate{};  // share of the current interval
+  double memory_read = 0, memory_reread = 0, cache_read = 0, written = 0;
+  KernelResult result;
+};
+
+// Rates of a state that was solved before: the same records, items and floors come back wave after wave.
+struct Memo {
+  std::vector<double> key;  // per active record: its physics, items, floor
+  std::vector<double> rates;
+  std::vector<std::array<double, kBlameCount>> blames;
+};
+
+class Engine {
+ public:
+  Engine(const ExecutionPlan& plan, const Machine& machine, const SimulateOptions& options);
+  SimulationResult run();
+
+ private:
+  [[nodiscard]] bool without(Effect effect) const {
+    return (options_.without & static_cast<std::uint32_t>(effect)) != 0;
+  }
+  [[nodiscard]] const Kernel& kernel(std::uint32_t k) const { return plan_.kernels()[k]; }
+  [[nodiscard]] std::int64_t scaled(Duration d) const { return std::llround(d.as_double() / cuts_); }
+
+  void consider_launch(std::uint32_t k);
+  void wait_over(std::uint32_t k);
+  void release_parked(std::uint32_t k);
+  void start_items();
+  bool start_some(std::uint32_t k);
+  [[nodiscard]] std::int64_t free_slots(std::uint32_t k) const;
+  void start_cohort(std::uint32_t k, std::int64_t items, std::int64_t level, double start_share);
+  std::uint32_t flow_for(const FlowKey& key);
+  void schedule_flow(std::uint32_t cohort);
+  void flow_start(std::uint32_t cohort);
+  void flow_end(FlowRecord& record);
+  void items_end(std::uint32_t cohort);
+  void group_progress(std::uint32_t k, std::uint32_t group, std::int64_t items);
+  void kernel_end(std::uint32_t k);
+  void all_started(std::uint32_t k);
+  [[nodiscard]] bool may_pass_wait(std::uint32_t k, std::uint32_t group) const;
+
+  void resolve_rates();
+  void set_blame(FlowRecord& record, const ChannelArray& factors) const;
+  void resolve_blame();
+  void advance(std::int64_t to);
+  [[nodiscard]] std::int64_t next_end();
+  [[nodiscard]] std::int64_t finish_time(const FlowRecord& record) const;
+
+  const ExecutionPlan& plan_;
+  const Machine& machine_;
+  const SimulateOptions& options_;
+  ChannelSolver solver_;
+  double cuts_ = 1;
+  std::int64_t now_ = 0;
+  double dispatch_free_ = 0;
+  std::vector<KernelState> states_;
+  std::vector<CacheState> caches_;
+  std::vector<FlowPhysics> physics_;
+  std::vector<FlowRecord> flows_;
+  std::vector<std::uint32_t> active_;  // records with items, in the order in which they became active
+  std::vector<Cohort> cohorts_;
+  std::vector<std::uint32_t> free_cohorts_;
+  EventQueue<Event> events_;
+  std::vector<std::vector<std::uint32_t>> successors_;
+  std::vector<std::uint32_t> running_;  // kernels launched and not done, in launch order
+  std::vector<Memo> memo_ = std::vector<Memo>(kMemoSlots);
+  std::vector<double> memo_key_;
+  std::vector<std::uint32_t> pending_;  // cohorts of this round of starts that may still grow
+  std::vector<ActiveFlow> solver_flows_;
+  std::vector<double> step_times_;
+  bool rates_stale_ = false;
+  bool blame_stale_ = true;
+  bool idle_ = true;
+  std::vector<std::int64_t> due_;  // per active record: when its first cohort ends
+  SimulationResult result_;
+};
+
+Engine::Engine(const ExecutionPlan& plan, const Machine& machine, const SimulateOptions& options)
+    : plan_(plan),
+      machine_(machine),
+      options_(options),
+      solver_(machine),
+      states_(plan.kernels().size()),
+      successors_(plan.kernels().size()) {
+  if (without(Effect::kTail)) cuts_ = kTailCuts;
+  for (const CacheLevel& level : machine.caches) caches_.emplace_back(level.useful_capacity, plan.regions().size());
+  const auto& offsets = plan.predecessor_offsets();
+  for (std::uint32_t k = 0; k < states_.size(); ++k) {
+    KernelState& s = states_[k];
+    s.remaining = kernel(k).items() * static_cast<std::int64_t>(cuts_);
+    s.unfinished = s.remaining;
+    s.slots = slots_beside(machine, kernel(k).footprint, {});
+    if (kernel(k).schedule.max_resident) s.slots = std::min(s.slots, *kernel(k).schedule.max_resident);
+    s.slots -= s.slots % kernel(k).gang;
+    MOESIM_CHECK(s.slots > 0);  // a strategy that does not fit is infeasible before it gets here
+    const std::int64_t wave = std::min(s.slots, s.remaining);
+    const std::int64_t cohorts = s.remaining <= kShortWaves * s.slots ? kCohortsPerWaveShort : kCohortsPerWave;
+    s.quantum = std::max(kernel(k).gang, (wave + cohorts - 1) / cohorts / kernel(k).gang * kernel(k).gang);
+    s.result.items = s.remaining;
+    s.result.slots = s.slots;
+    s.predecessors_running = offsets[k + 1] - offsets[k];
+    s.predecessors_starting = s.predecessors_running;
+    for (std::uint32_t i = offsets[k]; i < offsets[k + 1]; ++i) successors_[plan.predecessors()[i]].push_back(k);
+    for (const ItemGroup& group : kernel(k).groups) {
+      if (!group.after.empty() && s.group_unfinished.empty()) {
+        for (const ItemGroup& g : kernel(k).groups) {
+          s.group_unfinished.push_back(g.count * static_cast<std::int64_t>(cuts_));
+        }
+      }
+    }
+  }
+}
+
+// Pushes the launch of k when its predecessors allow it.
+void Engine::consider_launch(std::uint32_t k) {
+  KernelState& s = states_[k];
+  if (s.ready_pushed) return;
+  const bool early = plan_.launch_mode() == LaunchMode::kProgrammatic;
+  if (early ? s.predecessors_starting > 0 : s.predecessors_running > 0) return;
+  s.ready_pushed = true;
+  s.result.launch = TimePoint(now_);
+  Duration delay;
+  if (!without(Effect::kLaunch)) {
+    switch (plan_.launch_mode()) {
+      case LaunchMode::kStream:
+        delay = machine_.launch_stream;
+        break;
+      case LaunchMode::kGraph:
+        delay = machine_.launch_graph;
+        break;
+      // Overlapped with the predecessors; a first kernel has none to hide behind.
+      case LaunchMode::kProgrammatic:
+        delay = s.predecessors_running > 0 ? Duration(0) : machine_.launch_programmatic;
+        break;
+    }
+    if (!(early && s.predecessors_running > 0) && machine_.units > 1) {
+      const auto grid = static_cast<double>(std::min(s.remaining, s.slots) - 1);
+      const double share = std::min(1.0, grid / static_cast<double>(machine_.units - 1));
+      delay += Duration(std::llround(machine_.launch_spread.as_double() * share));
+    }
+  }
+  events_.push(now_ + delay.value(), {EventKind::kKernelReady, k});
+}
+
+void Engine::wait_over(std::uint32_t k) {
+  states_[k].wait_over = true;
+  release_parked(k);
+}
+
+void Engine::release_parked(std::uint32_t k) {
+  KernelState& s = states_[k];
+  s.waiting = 0;
+  std::erase_if(s.parked, [&](std::uint32_t cohort) {
+    if (may_pass_wait(k, cohorts_[cohort].group)) {
+      schedule_flow(cohort);
+      return true;
+    }
+    if (s.wait_over) s.waiting += cohorts_[cohort].items;
+    return false;
+  });
+  blame_stale_ = true;
+}
+
+std::int64_t Engine::free_slots(std::uint32_t k) const {
+  const KernelState& s = states_[k];
+  std::vector<Resident> others;
+  for (const std::uint32_t other : running_) {
+    if (other != k && states_[other].resident > 0)
+      others.push_back({&kernel(other).footprint, states_[other].resident});
+  }
+  std::int64_t slots = s.slots;
+  if (!others.empty()) {
+    slots = std::min(slots, slots_beside(machine_, kernel(k).footprint, others));
+    slots -= slots % kernel(k).gang;
+  }
+  return slots - s.resident;
+}
+
+void Engine::start_items() {
+  for (std::size_t i = 0; i < running_.size(); ++i) {  // launch order; earlier kernels first
+    while (start_some(running_[i])) {
+    }
+  }
+}
+
+// Starts at most one cohort of k.
+bool Engine::start_some(std::uint32_t k) {
+  KernelState& s = states_[k];
+  if (!s.launched || s.remaining == 0) return false;
+  const std::int64_t gang = kernel(k).gang;
+  const ItemGroup& group = kernel(k).groups[s.next_group];
+  const std::int64_t group_items = group.count * static_cast<std::int64_t>(cuts_);
+  std::int64_t items = std::min(free_slots(k), group_items - s.started_in_group);
+  const std::int64_t quantum = options_.cohorts ? s.quantum : gang;
+  items = std::min(items, quantum);
+  items -= items % gang;
+  if (items <= 0) return false;
+
+  const double start_share = static_cast<double>(s.started_in_group) / static_cast<double>(group_items);
+  const std::int64_t wave = std::min(s.slots, s.resident + s.remaining);
+  const std::int64_t even = wave / machine_.units;
+  // Items of the last, partly filled wave that lie on fuller units share these units' pipes with one item more.
+  const std::int64_t fuller = items_on_fuller_units(machine_.units, wave, s.resident, items);
+  if (s.started_in_group == 0) {
+    for (std::size_t j = 0; j < caches_.size(); ++j) s.group_begin[j] = caches_[j].position();
+    // A region that several groups write in turn is one region, front to back.
+    const bool goes_on = s.next_group > 0 && group.write_region == kernel(k).groups[s.next_group - 1].write_region;
+    if (!goes_on) {
+      for (std::size_t j = 0; j < caches_.size(); ++j) s.write_begin[j] = caches_[j].position();
+    }
+  }
+  if (fuller > 0) start_cohort(k, fuller, even + 1, start_share);
+  if (items > fuller) start_cohort(k, items - fuller, std::max<std::int64_t>(1, even), start_share);
+
+  s.started_in_group += items;
+  s.started += items;
+  s.remaining -= items;
+  if (s.started_in_group == group_items) {
+    for (std::size_t j = 0; j < caches_.size(); ++j) {
+      if (group.region) caches_[j].mark(group.region->index(), s.group_begin[j], caches_[j].position());
+      if (group.write_region) caches_[j].mark(group.write_region->index(), s.write_begin[j], caches_[j].position());
+    }
+    ++s.next_group;
+    s.started_in_group = 0;
+  }
+  if (s.remaining == 0) all_started(k);
+  return true;
+}
+
+void Engine::start_cohort(std::uint32_t k, std::int64_t items, std::int64_t level, double start_share) {
+  KernelState& s = states_[k];
+  const Kernel& kern = kernel(k);
+  const ItemGroup& group = kern.groups[s.next_group];
+  const ItemClass& c = kern.classes[group.item_class];
+  const bool persistent = kern.schedule.kind == Schedule::Kind::kPersistent;
+  const bool first_on_slot = s.started < s.slots;
+
+  FlowKey key;
+  key.kernel = k;
+  key.item_class = group.item_class;
+  key.level = level;
+  const double all = static_cast<double>(items) / cuts_;
+  double reaching = c.read.as_double() * all;  // bytes that reach the next level
+  s.cache_read += reaching + c.resident_read.as_double() * all;
+  if (group.region) {
+    const std::size_t region = group.region->index();
+    reaching *= c.first_share;
+    for (std::size_t j = 0; j < caches_.size(); ++j) {
+      key.reread = key.reread || caches_[j].known(region);
+      int misses = caches_[j].miss_steps(region, start_share);
+      if (without(Effect::kRereads) && caches_[j].known(region)) misses = 0;
+      key.misses[j] = static_cast<std::int8_t>(misses);
+      reaching *= static_cast<double>(misses) / CacheState::kShareSteps;
+      caches_[j].insert(reaching);
+    }
+    s.memory_read += reaching;
+    if (key.reread) s.memory_reread += reaching;
+  }
+  const double written = c.write.as_double() * all;
+  s.written += written;
+  if (group.write_region) {
+    for (CacheState& cache : caches_) cache.insert(written);
+  }
+
+  std::uint32_t index = 0;
+  if (free_cohorts_.empty()) {
+    index = static_cast<std::uint32_t>(cohorts_.size());
+    cohorts_.emplace_back();
+  } else {
+    index = free_cohorts_.back();
+    free_cohorts_.pop_back();
+  }
+  Cohort& cohort = cohorts_[index];
+  cohort = {};
+  cohort.kernel = k;
+  cohort.group = static_cast<std::uint32_t>(s.next_group);
+  cohort.items = items;
+  cohort.flow = flow_for(key);
+  cohort.epilogue = scaled(c.epilogue);
+
+  // The device starts one item per interval. A cohort stands for items around its middle; items that replace others
+  // were freed one by one just as they are started, so only a backlog delays them.
+  double start = static_cast<double>(now_);
+  std::int64_t before = 0;
+  if (persistent && !first_on_slot) {
+    cohort.after_wait = scaled(c.tile_prologue);
+  } else {
+    const double half = without(Effect::kLaunch) ? 0 : machine_.dispatch_interval.as_double() * all / 2;
+    start = std::max(start, dispatch_free_ + half);
+    dispatch_free_ = start + half;
+    before = scaled(c.prologue_before) + (first_on_slot ? scaled(c.first_prologue) : 0);
+    cohort.after_wait = scaled(c.prologue_after);
+  }
+  if (first_on_slot) {
+    // The first bytes of a slot arrive one unloaded latency after they were asked for; later items find their loads
+    // among others in flight. An item of one round of loads has this latency inside its step time already.
+    const FlowRecord& record = flows_[cohort.flow];
+    double latency = 0;
+    for (const double hop : record.flow.hop) latency += hop;
+    const double rounds = std::max(1.0, static_cast<double>(c.steps) / static_cast<double>(c.stages));
+    cohort.after_wait += std::llround(latency * kPicosecondsPerSecond * (1 - 1 / rounds) / cuts_);
+  }
+  const auto dispatched = static_cast<std::int64_t>(std::llround(start));
+  cohort.span = {k, cohort.group, items, TimePoint(dispatched), {}, {}, {}};
+  if (s.started == 0) s.result.start = TimePoint(dispatched);
+  s.resident += items;
+  ++result_.cohorts;
+  blame_stale_ = true;
+
+  cohort.span.flow = TimePoint(dispatched + before);  // end of prologue_before; moved by the wait
+  if (may_pass_wait(k, cohort.group)) {
+    schedule_flow(index);
+  } else {
+    s.parked.push_back(index);
+    if (s.wait_over) s.waiting += items;
+  }
+}
+
+bool Engine::may_pass_wait(std::uint32_t k, std::uint32_t group) const {
+  const KernelState& s = states_[k];
+  if (!s.wait_over) return false;
+  for (const std::uint32_t before : kernel(k).groups[group].after) {
+    if (s.group_unfinished[before] > 0) return false;
+  }
+  return true;
+}
+
+// The wait of the cohort is over (now or at the end of its first prologue).
+void Engine::schedule_flow(std::uint32_t index) {
+  Cohort& cohort = cohorts_[index];
+  KernelState& s = states_[cohort.kernel];
+  s.delayed += cohort.items;
+  const std::int64_t from = std::max(cohort.span.flow.value(), now_);
+  cohort.span.flow = TimePoint(from + cohort.after_wait);
+  blame_stale_ = true;
+  events_.push(cohort.span.flow.value(), {EventKind::kFlowStart, index});
+}
+
+std::uint32_t Engine::flow_for(const FlowKey& key) {
+  KernelState& s = states_[key.kernel];
+  for (const std::uint32_t i : s.flows) {
+    if (flows_[i].key == key) return i;
+  }
+  const ItemClass& c = kernel(key.kernel).classes[key.item_class];
+  FlowPhysics record;
+  record.steps = static_cast<double>(c.steps) / cuts_;
+  record.pipe_seconds = c.pipe_seconds;
+  if (without(Effect::kPadding)) record.pipe_seconds[static_cast<std::size_t>(PipeKind::kMatrix)] *= c.useful_share;
+  if (without(Effect::kVector)) record.pipe_seconds[static_cast<std::size_t>(PipeKind::kVector)] = 0;
+  if (without(Effect::kCacheBandwidth)) record.pipe_seconds[static_cast<std::size_t>(PipeKind::kLoadPort)] = 0;
+  record.useful_share = without(Effect::kPadding) ? 1 : c.useful_share;
+  record.issue = to_seconds(c.step_issue);
+  record.reread = key.reread;
+  const double steps = static_cast<double>(c.steps);
+  const double weights = c.read.as_double() / steps;
+  const double all = weights + c.resident_read.as_double() / steps;
+  double reaching = all;
+  const std::size_t memory = caches_.size();
+  for (std::size_t j = 0; j <= memory; ++j) {
+    double beyond = 0;
+    if (j < memory) {
+      const double base = j == 0 ? weights * c.first_share : reaching;
+      beyond = base * static_cast<double>(key.misses[j]) / CacheState::kShareSteps;
+    }
+    record.flow.bytes[j] = reaching + (j < memory ? machine_.caches[j].fill_weight * beyond : 0);
+    if (all > 0) {
+      const double latency = to_seconds(machine_.channels[j].latency);
+      record.flow.hop[j] = (reaching - beyond) / all * latency;
+      record.flow.queue[j] = reaching / all * latency;
+    }
+    reaching = beyond;
+  }
+  // Stores are not waited for, but back up when the memory does.
+  const double written = c.write.as_double() / steps * machine_.memory_write_weight;
+  record.flow.bytes[memory] += written;
+  if (written > 0) {
+    record.flow.queue[memory] += written / (all + written) * to_seconds(machine_.channels[memory].latency);
+  }
+  if (without(Effect::kCacheBandwidth)) {
+    for (std::size_t j = 0; j < memory; ++j) record.flow.bytes[j] = record.flow.queue[j] = 0;
+  }
+  record.flow.serial = record.issue + (without(Effect::kSerialStep) ? 0 : to_seconds(c.step_latency));
+  record.flow.stages = static_cast<double>(std::min(c.stages, c.steps));
+  auto physics = std::find(physics_.begin(), physics_.end(), record);
+  if (physics == physics_.end()) physics = physics_.insert(physics_.end(), record);
+  FlowRecord made;
+  made.key = key;
+  made.physics = static_cast<std::uint32_t>(physics - physics_.begin());
+  made.flow = record.flow;
+  made.steps = record.steps;
+  flows_.push_back(std::move(made));
+  s.flows.push_back(static_cast<std::uint32_t>(flows_.size() - 1));
+  return s.flows.back();
+}
+
+void Engine::flow_start(std::uint32_t index) {
+  const Cohort& cohort = cohorts_[index];
+  KernelState& s = states_[cohort.kernel];
+  FlowRecord& record = flows_[cohort.flow];
+  s.delayed -= cohort.items;
+  if (record.items == 0) active_.push_back(cohort.flow);
+  record.items += cohort.items;
+  rates_stale_ = true;
+  const double finish = record.progress + 1;
+  if (options_.cohorts && !options_.record_spans && s.group_unfinished.empty() && !record.empty() && record.rate > 0) {
+    // Splinters that follow each other closer than half the stagger of whole cohorts become one, done at their mean.
+    FlowCohort& tail = record.fifo.back();
+    Cohort& earlier = cohorts_[tail.cohort];
+    const double apart = (finish - tail.finish) / record.rate * kPicosecondsPerSecond;
+    const double stagger = machine_.dispatch_interval.as_double() * static_cast<double>(s.quantum);
+    if (apart <= stagger / 2 && earlier.items + cohort.items <= s.quantum) {
+      const double share = static_cast<double>(cohort.items) / static_cast<double>(earlier.items + cohort.items);
+      tail.finish += share * (finish - tail.finish);
+      earlier.items += cohort.items;
+      free_cohorts_.push_back(index);
+      return;
+    }
+  }
+  record.push(finish, index);
+}
+
+void Engine::flow_end(FlowRecord& record) {
+  const FlowCohort done = record.pop();
+  if (!options_.cohorts) record.progress = done.finish;  // drops what rounding to picoseconds left
+  Cohort& cohort = cohorts_[done.cohort];
+  KernelState& s = states_[cohort.kernel];
+  record.items -= cohort.items;
+  cohort.span.drain = TimePoint(now_);
+  rates_stale_ = true;
+  const Schedule& schedule = kernel(cohort.kernel).schedule;
+  if (schedule.kind == Schedule::Kind::kPersistent && schedule.look_ahead > 0) {
+    s.resident -= cohort.items;  // the next item's loads are under way while this one stores
+  }
+  if (cohort.epilogue > 0) {
+    s.delayed += cohort.items;
+    events_.push(now_ + cohort.epilogue, {EventKind::kItemsEnd, done.cohort});
+  } else {
+    items_end(done.cohort);
+  }
+}
+
+void Engine::items_end(std::uint32_t index) {
+  Cohort& cohort = cohorts_[index];
+  const std::uint32_t k = cohort.kernel;
+  KernelState& s = states_[k];
+  if (cohort.epilogue > 0) s.delayed -= cohort.items;
+  const Schedule& schedule = kernel(k).schedule;
+  if (!(schedule.kind == Schedule::Kind::kPersistent && schedule.look_ahead > 0)) s.resident -= cohort.items;
+  cohort.span.end = TimePoint(now_);
+  if (options_.record_spans) result_.timeline.spans.push_back(cohort.span);
+  s.unfinished -= cohort.items;
+  blame_stale_ = true;
+  if (!s.group_unfinished.empty()) group_progress(k, cohort.group, cohort.items);
+  free_cohorts_.push_back(index);
+  if (s.unfinished == 0) kernel_end(k);
+}
+
+void Engine::group_progress(std::uint32_t k, std::uint32_t group, std::int64_t items) {
+  KernelState& s = states_[k];
+  s.group_unfinished[group] -= items;
+  if (s.group_unfinished[group] == 0 && !s.parked.empty()) release_parked(k);
+}
+
+void Engine::all_started(std::uint32_t k) {
+  for (const std::uint32_t next : successors_[k]) {
+    --states_[next].predecessors_starting;
+    consider_launch(next);
+  }
+}
+
+void Engine::kernel_end(std::uint32_t k) {
+  KernelState& s = states_[k];
+  s.done = true;
+  s.result.end = TimePoint(now_);
+  running_.erase(std::find(running_.begin(), running_.end(), k));
+  for (const std::uint32_t next : successors_[k]) {
+    KernelState& n = states_[next];
+    --n.predecessors_running;
+    if (n.predecessors_running == 0 && plan_.launch_mode() == LaunchMode::kProgrammatic) {
+      const std::int64_t delay = without(Effect::kLaunch) ? 0 : machine_.launch_programmatic.value();
+      events_.push(now_ + delay, {EventKind::kWaitOver, next});
+    }
+    consider_launch(next);
+  }
+}
+
+void Engine::resolve_rates() {
+  rates_stale_ = false;
+  blame_stale_ = true;
+  std::erase_if(active_, [&](std::uint32_t i) { return flows_[i].items == 0; });
+  solver_flows_.clear();
+  for (const std::uint32_t i : active_) {
+    FlowRecord& record = flows_[i];
+    const KernelState& s = states_[record.key.kernel];
+    const FlowPhysics& physics = physics_[record.physics];
+    double others = 0;  // items of other kernels on a unit
+    for (const std::uint32_t other : running_) {
+      if (other != record.key.kernel) others += static_cast<double>(states_[other].resident);
+    }
+    const std::int64_t spread = (s.resident + machine_.units - 1) / machine_.units;
+    const double sharing = static_cast<double>(std::min(record.key.level, std::max<std::int64_t>(1, spread))) +
+                           others / static_cast<double>(machine_.units);
+    double floor = std::max(record.flow.serial - physics.issue, physics.issue);
+    for (const double seconds : physics.pipe_seconds) floor = std::max(floor, sharing * seconds);
+    record.flow.floor = floor;
+    solver_flows_.push_back({&record.flow, static_cast<double>(record.items)});
+  }
+  memo_key_.clear();
+  std::uint64_t hash = 14695981039346656037u;  // FNV-1a over words
+  for (std::size_t i = 0; i < active_.size(); ++i) {
+    for (const double word :
+         {static_cast<double>(flows_[active_[i]].physics), solver_flows_[i].items, solver_flows_[i].flow->floor}) {
+      memo_key_.push_back(word);
+      hash = (hash ^ std::bit_cast<std::uint64_t>(word)) * 1099511628211u;
+    }
+  }
+  Memo& memo = memo_[(hash ^ (hash >> 32)) % kMemoSlots];
+  if (memo.key != memo_key_) {
+    step_times_.resize(active_.size());
+    ChannelArray factors;
+    solver_.solve(solver_flows_, step_times_, factors);
+    memo.key = memo_key_;
+    memo.rates.resize(active_.size());
+    memo.blames.resize(active_.size());
+    for (std::size_t i = 0; i < active_.size(); ++i) {
+      FlowRecord& record = flows_[active_[i]];
+      memo.rates[i] = 1 / (record.steps * step_times_[i]);
+      set_blame(record, factors);
+      memo.blames[i] = record.blame;
+    }
+  }
+  for (std::size_t i = 0; i < active_.size(); ++i) {
+    flows_[active_[i]].rate = memo.rates[i];
+    flows_[active_[i]].blame = memo.blames[i];
+  }
+}
+
+// Shares of one active item's time among its binding constraints.
+void Engine::set_blame(FlowRecord& record, const ChannelArray& factors) const {
+  const FlowPhysics& physics = physics_[record.physics];
+  auto& blame = record.blame;
+  blame.fill(0);
+  const auto give = [&](Blame b, double share) { blame[static_cast<std::size_t>(b)] += share; };
+  double own = 0, queued = 0;
+  for (std::size_t j = 0; j < solver_.channels(); ++j) {
+    own += record.flow.hop[j];
+    queued += record.flow.queue[j] * (factors[j] - 1);
+  }
+  const double issue = physics.issue;
+  const double latency = own + queued + record.flow.serial;
+  if (latency / record.flow.stages >= record.flow.floor && latency > 0) {
+    // Bytes in flight bind: split between the unloaded latency, the queues and the serial chain.
+    give(Blame::kUnderfilled, (own + issue) / latency);
+    give(Blame::kSerialStep, (record.flow.serial - issue) / latency);
+    const std::size_t memory = caches_.size();
+    for (std::size_t j = 0; j <= memory; ++j) {
+      const Blame where = j < memory       ? Blame::kCacheBandwidth
+                          : physics.reread ? Blame::kMemoryRereads
+                                           : Blame::kMemoryStream;
+      give(where, record.flow.queue[j] * (factors[j] - 1) / latency);
+    }
+    return;
+  }
+  const double floor = record.flow.floor;
+  if (floor <= 0) return give(Blame::kDispatchFill, 1);
+  if (issue >= floor) return give(Blame::kUnderfilled, 1);
+  if (record.flow.serial - issue >= floor) return give(Blame::kSerialStep, 1);
+  const auto pipe = [&](PipeKind p) { return physics.pipe_seconds[static_cast<std::size_t>(p)]; };
+  if (pipe(PipeKind::kMatrix) >= pipe(PipeKind::kVector) && pipe(PipeKind::kMatrix) >= pipe(PipeKind::kLoadPort)) {
+    give(Blame::kMatrix, physics.useful_share);
+    give(Blame::kPadding, 1 - physics.useful_share);
+    return;
+  }
+  give(pipe(PipeKind::kVector) >= pipe(PipeKind::kLoadPort) ? Blame::kVector : Blame::kCacheBandwidth, 1);
+}
+
+// Blame per picosecond of each kernel until the next event.
+void Engine::resolve_blame() {
+  blame_stale_ = false;
+  double active = 0;
+  for (const std::uint32_t k : running_) {
+    KernelState& s = states_[k];
+    s.blame_rate.fill(0);
+    active += static_cast<double>(s.delayed + s.waiting);
+  }
+  for (const std::uint32_t i : active_) active += static_cast<double>(flows_[i].items);
+  idle_ = active == 0;
+  if (idle_) return;
+  for (const std::uint32_t k : running_) {
+    KernelState& s = states_[k];
+    s.blame_rate[static_cast<std::size_t>(Blame::kDispatchFill)] = static_cast<double>(s.delayed) / active;
+    s.blame_rate[static_cast<std::size_t>(Blame::kSynchronisation)] = static_cast<double>(s.waiting) / active;
+    double steps_rate = 0;
+    for (const std::uint32_t i : active_) {
+      const FlowRecord& f = flows_[i];
+      if (f.key.kernel == k) steps_rate += static_cast<double>(f.items) * f.rate * f.steps;
+    }
+    s.best_rate = std::max(s.best_rate, steps_rate);
+    const double tail = s.remaining == 0 && s.best_rate > 0 ? 1 - steps_rate / s.best_rate : 0;
+    for (const std::uint32_t i : active_) {
+      const FlowRecord& f = flows_[i];
+      if (f.key.kernel != k) continue;
+      const double share = static_cast<double>(f.items) / active;
+      for (std::size_t b = 0; b < kBlameCount; ++b) s.blame_rate[b] += share * (1 - tail) * f.blame[b];
+      s.blame_rate[static_cast<std::size_t>(Blame::kTail)] += share * tail;
+    }
+  }
+}
+
+void Engine::advance(std::int64_t to) {
+  const auto interval = static_cast<double>(to - now_);
+  if (interval <= 0) return;
+  if (blame_stale_) resolve_blame();
+  if (idle_) {
+    // Nothing runs: the time belongs to the first kernel that is being launched or waits for its predecessors' end.
+    for (const std::uint32_t k : plan_.order()) {
+      if (states_[k].done || !states_[k].ready_pushed) continue;
+      states_[k].blame[static_cast<std::size_t>(Blame::kLaunch)] += interval;
+      break;
+    }
+  } else {
+    for (const std::uint32_t k : running_) {
+      for (std::size_t b = 0; b < kBlameCount; ++b) states_[k].blame[b] += interval * states_[k].blame_rate[b];
+    }
+  }
+  for (const std::uint32_t i : active_) flows_[i].progress += flows_[i].rate * interval / kPicosecondsPerSecond;
+  now_ = to;
+}
+
+// When the next cohorts end; fills due_, in which cohorts that end together have been drawn to one time.
+std::int64_t Engine::next_end() {
+  due_.resize(active_.size());
+  std::int64_t first = std::numeric_limits<std::int64_t>::max();
+  std::size_t which = 0;
+  for (std::size_t i = 0; i < active_.size(); ++i) {
+    due_[i] = finish_time(flows_[active_[i]]);
+    if (due_[i] < first) {
+      first = due_[i];
+      which = i;
+    }
+  }
+  if (!options_.cohorts || active_.size() < 2) return first;
+  const KernelState& s = states_[flows_[active_[which]].key.kernel];
+  const double waves = static_cast<double>(s.remaining) / static_cast<double>(s.slots);
+  const double window = std::clamp(kEndTogether * waves, kLeastWindow, kMostWindow);
+  const auto slack = static_cast<std::int64_t>(window * kPicosecondsPerSecond / flows_[active_[which]].rate);
+  std::int64_t last = first;
+  for (const std::int64_t due : due_) {
+    if (due <= first + slack) last = std::max(last, due);
+  }
+  const std::int64_t together = first + (last - first) / 2;
+  for (std::int64_t& due : due_) {
+    if (due <= first + slack) due = together;
+  }
+  return together;
+}
+
+std::int64_t Engine::finish_time(const FlowRecord& record) const {
+  const double left = record.fifo[record.head].finish - record.progress;
+  return now_ + std::max<std::int64_t>(0, std::llround(left / record.rate * kPicosecondsPerSecond));
+}
+
+SimulationResult Engine::run() {
+  for (const std::uint32_t k : plan_.order()) {
+    if (states_[k].predecessors_running == 0) {
+      states_[k].wait_over = true;
+      consider_launch(k);
+    }
+  }
+  for (;;) {
+    if (rates_stale_) resolve_rates();
+    std::int64_t next = next_end();
+    if (!events_.empty()) next = std::min(next, events_.next_time());
+    if (next == std::numeric_limits<std::int64_t>::max()) break;
+    advance(next);
+    ++result_.events;
+    for (std::size_t i = 0; i < active_.size(); ++i) {
+      FlowRecord& record = flows_[active_[i]];
+      if (due_[i] > next) continue;
+      const double finish = record.fifo[record.head].finish;
+      while (!record.empty() && record.fifo[record.head].finish <= finish) flow_end(record);
+    }
+    while (!events_.empty() && events_.next_time() == now_) {
+      const Event event = events_.pop();
+      switch (event.kind) {
+        case EventKind::kKernelReady: {
+          KernelState& s = states_[event.index];
+          s.launched = true;
+          if (plan_.launch_mode() != LaunchMode::kProgrammatic) s.wait_over = true;
+          running_.push_back(event.index);
+          blame_stale_ = true;
+          break;
+        }
+        case EventKind::kWaitOver:
+          wait_over(event.index);
+          break;
+        case EventKind::kFlowStart:
+          flow_start(event.index);
+          break;
+        case EventKind::kItemsEnd:
+          items_end(event.index);
+          break;
+      }
+    }
+    start_items();
+  }
+
+  result_.total = Duration(now_);
+  std::array<double, kBlameCount> total{};
+  for (std::uint32_t k = 0; k < states_.size(); ++k) {
+    KernelState& s = states_[k];
+    MOESIM_CHECK(s.done);
+    result_.items += s.result.items;
+    if (kernel(k).helper) {
+      for (std::size_t b = 0; b < kBlameCount; ++b) {
+        if (b == static_cast<std::size_t>(Blame::kLaunch) || b == static_cast<std::size_t>(Blame::kHelper)) continue;
+        s.blame[static_cast<std::size_t>(Blame::kHelper)] += s.blame[b];
+        s.blame[b] = 0;
+      }
+    }
+    double kernel_total = 0;
+    for (std::size_t b = 0; b < kBlameCount; ++b) {
+      total[b] += s.blame[b];
+      kernel_total += s.blame[b];
+    }
+    s.result.attribution = round_attribution(s.blame, Duration(std::llround(kernel_total)));
+    s.result.memory_read = Bytes(std::llround(s.memory_read));
+    s.result.memory_reread = Bytes(std::llround(s.memory_reread));
+    s.result.cache_read = Bytes(std::llround(s.cache_read));
+    s.result.written = Bytes(std::llround(s.written));
+    result_.kernels.push_back(s.result);
+  }
+  result_.attribution = round_attribution(total, result_.total);
+  return std::move(result_);
+}
+
+}  // namespace
+
+SimulationResult simulate(const ExecutionPlan& plan, const Machine& machine, const SimulateOptions& options) {
+  return Engine(plan, machine, options).run();
+}
+
+}  // namespace moesim

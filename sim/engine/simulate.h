@@ -1,0 +1,65 @@
+// simulate(): runs a plan on a machine. A free function without state: two runs may go on in two threads.
+//
+// What it models: items of a class share channels, pipes and slots alike (machine.h, kernel.h). A class of active items
+// has one progress rate v = 1 / (steps * step time) with
+//     step time = max( (step_issue + L + step_latency) / stages, step_latency, step_issue, sharing * pipe_seconds )
+// L: mean latency of a step's loads at the channels' present use; sharing: items on the unit that use the pipe. Rates
+// change only when a cohort starts or ends, so an event costs the same however many items are active. What it leaves
+// out: the order of bytes within a step, DRAM pages and refresh, unit-to-unit distance, clusters' placement; a
+// persistent kernel's tiles go to whichever slot is free (static striding differs only for unequal tiles).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/engine/machine.h"
+#include "sim/plan/execution_plan.h"
+#include "sim/timeline/attribution.h"
+#include "sim/timeline/timeline.h"
+
+namespace moesim {
+
+// Effects that a run can leave out, to check what they cost (ablation).
+enum class Effect : std::uint32_t {
+  kLaunch = 1u << 0,          // launches and dispatch take no time
+  kPadding = 1u << 1,         // matrix work of useful rows only
+  kRereads = 1u << 2,         // what was read once is found in the nearest cache
+  kSerialStep = 1u << 3,      // K-steps have no dependent chain
+  kTail = 1u << 4,            // items are cut into many small ones
+  kCacheBandwidth = 1u << 5,  // caches and load ports without limit
+  kVector = 1u << 6,          // vector work takes no time
+};
+
+struct SimulateOptions {
+  bool cohorts = true;        // false: every item is its own cohort (slow; times agree within 0.5 %)
+  bool record_spans = false;  // fill SimulationResult::timeline
+  std::uint32_t without = 0;  // Effects, or-ed
+};
+
+struct KernelResult {
+  TimePoint launch;  // its predecessors had ended
+  TimePoint start;   // first item dispatched
+  TimePoint end;     // last epilogue done
+  std::int64_t items = 0;
+  std::int64_t slots = 0;  // items that can be in flight together
+  Bytes memory_read;       // by region reads, once and again
+  Bytes memory_reread;     // of these, bytes that memory had delivered before
+  Bytes cache_read;        // bytes that entered units
+  Bytes written;
+  Attribution attribution;  // sums over kernels to the run's time
+};
+
+struct SimulationResult {
+  Duration total;
+  Attribution attribution;
+  std::vector<KernelResult> kernels;  // indexed as the plan's
+  std::int64_t items = 0;
+  std::int64_t cohorts = 0;
+  std::int64_t events = 0;
+  Timeline timeline;  // empty unless recorded
+};
+
+SimulationResult simulate(const ExecutionPlan& plan, const Machine& machine, const SimulateOptions& options = {});
+
+}  // namespace moesim

@@ -1,0 +1,81 @@
+// What a machine can be asked to do: kernels made of work items.
+//
+// A work item (a GPU's CTA, a TPU's grid step) is
+//     prologue_before -> [dependency wait] -> prologue_after -> fill -> steps -> epilogue.
+// Alike items form a class; items in issue order form groups. Cost in the engine grows with the number of cohorts
+// (items of a group that start together), not with items, bytes or K-steps.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/units/id.h"
+#include "sim/units/quantity.h"
+
+namespace moesim {
+
+struct RegionTag {};
+struct KernelTag {};
+using RegionId = Id<RegionTag>;
+using KernelId = Id<KernelTag>;
+
+// Per-unit resources that decide how many items share a unit: threads, registers, on-chip bytes, item slots.
+inline constexpr std::size_t kResourceCount = 4;
+using ResourceVector = std::array<std::int64_t, kResourceCount>;
+
+// Per-unit pipes: matrix, vector, load port (bytes entering the unit).
+enum class PipeKind : std::size_t { kMatrix, kVector, kLoadPort };
+inline constexpr std::size_t kPipeCount = 3;
+
+struct ItemClass {
+  std::int64_t steps = 1;   // K-steps of an item, >= 1
+  std::int64_t stages = 1;  // K-steps whose loads may be in flight together, >= 1
+  Bytes read;               // of the group's region, per item
+  double first_share = 1;   // share of `read` that no other item of the same group reads too, (0, 1]
+  Bytes resident_read;      // per item, always found in the nearest cache (activations, index lists)
+  Bytes write;              // per item
+  std::array<double, kPipeCount> pipe_seconds{};  // per step, of a pipe that the item has for itself
+  double useful_share = 1;                        // matrix rows asked for / rows issued, (0, 1]
+  Duration step_latency;     // dependent chain of one step after its data are there (convert, multiply, accumulate)
+  Duration step_issue;       // issuing the load instructions of one step
+  Duration first_prologue;   // before the others, for the first item on a slot (instructions not yet cached)
+  Duration prologue_before;  // before the dependency wait
+  Duration prologue_after;   // after it
+  Duration tile_prologue;    // persistent schedule: instead of the prologues, for items after the first on a slot
+  Duration epilogue;
+};
+
+struct ItemGroup {
+  std::uint32_t item_class = 0;
+  std::int64_t count = 0;          // items, > 0
+  std::optional<RegionId> region;  // what `read` reads, front to back over the group
+  std::optional<RegionId> write_region;
+  std::vector<std::uint32_t>
+      after;                // groups of the same kernel that must have finished before these items pass the wait
+  std::int32_t label = -1;  // opaque to the engine (expert), for timelines
+};
+
+struct Schedule {
+  enum class Kind { kGrid, kPersistent };
+  Kind kind = Kind::kGrid;
+  std::int64_t look_ahead = 0;               // persistent: > 0 overlaps an epilogue with the next item's fill
+  std::optional<std::int64_t> max_resident;  // persistent: items in flight at most, e.g. one a unit
+};
+
+struct Kernel {
+  std::string name;
+  std::string stage;           // "gemm1", "act", ... opaque to the engine
+  bool helper = false;         // its time is blamed on "helper kernels"
+  ResourceVector footprint{};  // per item
+  std::int64_t gang = 1;       // items that start together (cluster)
+  Schedule schedule;
+  std::vector<ItemClass> classes;
+  std::vector<ItemGroup> groups;
+
+  [[nodiscard]] std::int64_t items() const;
+};
+
+}  // namespace moesim

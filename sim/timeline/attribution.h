@@ -1,0 +1,40 @@
+// Where the time went, to the picosecond: the categories sum to the run's time.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+#include "sim/units/quantity.h"
+
+namespace moesim {
+
+enum class Blame : std::size_t {
+  kLaunch,           // no item active, a launch is under way
+  kDispatchFill,     // items being dispatched, in prologue or epilogue, or waiting for their first bytes
+  kMemoryStream,     // memory delivers bytes needed once as fast as it can
+  kUnderfilled,      // too few bytes in flight (or too few load instructions) for what memory and cache could deliver
+  kMemoryRereads,    // memory delivers bytes that it had delivered before
+  kCacheBandwidth,   // a cache or the load port delivers as fast as it can
+  kMatrix,           // matrix products of rows that were asked for
+  kPadding,          // matrix products of rows that nobody asked for
+  kVector,           // dequantise, scale, multiply on the vector pipe
+  kSerialStep,       // dependent chain of a K-step
+  kTail,             // slots idle while the last items run
+  kSynchronisation,  // items waiting for other items or for a kernel's end
+  kHelper,           // everything but launch in helper kernels
+};
+inline constexpr std::size_t kBlameCount = 13;
+
+std::string_view blame_name(Blame blame);  // "memory stream"
+std::string_view blame_key(Blame blame);   // "memory_stream", for JSON and CSV
+
+using Attribution = std::array<Duration, kBlameCount>;
+
+[[nodiscard]] Duration sum(const Attribution& attribution);
+[[nodiscard]] Blame largest(const Attribution& attribution);
+
+// Rounds shares (picoseconds, >= 0) so that they sum to total; what rounding leaves goes to the largest.
+Attribution round_attribution(const std::array<double, kBlameCount>& shares, Duration total);
+
+}  // namespace moesim

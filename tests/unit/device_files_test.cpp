@@ -1,0 +1,174 @@
+// Every file of hwmodels/devices: none can rot unseen, and none contradicts itself.
+#include "hwmodels/device_files.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <stdexcept>
+
+#include "hwmodels/loader.h"
+#include "hwmodels/schema.h"
+
+namespace moesim {
+namespace {
+
+using ::testing::StartsWith;
+
+std::vector<std::string> device_paths() {
+  std::vector<std::string> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(MOESIM_SOURCE_DIR "/hwmodels/devices")) {
+    paths.push_back(entry.path().string());
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+std::string stem(const std::string& path) { return std::filesystem::path(path).stem().string(); }
+
+std::string test_name(const ::testing::TestParamInfo<std::string>& info) {
+  std::string name = stem(info.param);
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
+}
+
+const Constant& constant_of(const HardwareModel& hardware, Hw id) {
+  const std::optional<Constant>& constant = hardware.constants[static_cast<std::size_t>(id)];
+  if (!constant.has_value()) throw std::logic_error(std::string("no ") + hw_entry(id).path);
+  return *constant;
+}
+
+double achieved_read_rate(const HardwareModel& hw) { return hw[Hw::kHbmBandwidth] * hw[Hw::kHbmReadFraction]; }
+
+class DeviceFileTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  const HardwareModel hw = load_hardware(GetParam());
+};
+
+TEST_P(DeviceFileTest, is_named_like_its_file_and_compiled_in) {
+  EXPECT_EQ(hw.name, stem(GetParam()));
+  EXPECT_EQ(load_hardware(hw.name).hash, hw.hash);
+}
+
+TEST_P(DeviceFileTest, every_constant_has_a_source_that_can_be_looked_up) {
+  for (const HwEntry& entry : hw_schema()) {
+    if (!hw.has(entry.id)) continue;
+    const std::string& source = constant_of(hw, entry.id).source;
+    EXPECT_GE(source.size(), 10U) << entry.path << ": " << source;
+  }
+}
+
+TEST_P(DeviceFileTest, memory_and_cache_rates_are_in_order) {
+  EXPECT_LT(achieved_read_rate(hw), hw[Hw::kHbmBandwidth]);
+  EXPECT_GT(hw[Hw::kLlcBandwidth], achieved_read_rate(hw));
+  // No cache delivers more than all units together can take.
+  EXPECT_LT(hw[Hw::kLlcBandwidth], hw[Hw::kUnitCount] * hw[Hw::kUnitLoadPort] * hw[Hw::kClockBoost]);
+  EXPECT_LT(hw[Hw::kLlcLatency], hw[Hw::kHbmLatency]);
+  EXPECT_LT(hw[Hw::kLlcCapacity] * hw[Hw::kLlcUsefulFraction], hw[Hw::kLlcCapacity]);
+  EXPECT_LT(hw[Hw::kLlcCapacity], hw[Hw::kHbmCapacity]);
+}
+
+TEST_P(DeviceFileTest, narrower_products_are_not_slower) {
+  if (hw.has(Hw::kMatrixFp8)) {
+    EXPECT_GE(hw[Hw::kMatrixFp8], hw[Hw::kMatrixBf16]);
+  }
+  if (hw.has(Hw::kMatrixFp4)) {
+    ASSERT_TRUE(hw.has(Hw::kMatrixFp8));
+    EXPECT_GE(hw[Hw::kMatrixFp4], hw[Hw::kMatrixFp8]);
+  }
+}
+
+TEST_P(DeviceFileTest, launches_are_in_order) {
+  EXPECT_LE(hw[Hw::kLaunchProgrammatic], hw[Hw::kLaunchGraph]);
+  EXPECT_LE(hw[Hw::kLaunchGraph], hw[Hw::kLaunchStream]);
+}
+
+TEST_P(DeviceFileTest, a_full_unit_can_be_launched) {
+  EXPECT_LE(hw[Hw::kSharedMaxPerItem] + hw[Hw::kSharedReserved], hw[Hw::kSharedBytes]);
+  EXPECT_EQ(std::fmod(hw[Hw::kMaxThreads], hw[Hw::kWarpSize]), 0);
+  EXPECT_EQ(std::fmod(hw[Hw::kRegisters], hw[Hw::kRegisterGranule]), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DeviceFileTest, ::testing::ValuesIn(device_paths()), test_name);
+
+TEST(DeviceFiles, are_all_compiled_in) {
+  std::vector<std::string> stems;
+  for (const std::string& path : device_paths()) stems.push_back(stem(path));
+  EXPECT_THAT(stems, ::testing::SizeIs(::testing::Ge(18U)));
+  EXPECT_THAT(device_names(), ::testing::UnorderedElementsAreArray(stems));
+  EXPECT_EQ(device_files().size(), stems.size());
+}
+
+TEST(DeviceFiles, no_name_or_alias_means_two_devices) {
+  std::map<std::string, std::string> owner;
+  for (const std::string& path : device_paths()) {
+    const HardwareModel hw = load_hardware(path);
+    std::vector<std::string> names = hw.aliases;
+    names.push_back(hw.name);
+    for (const std::string& name : names) {
+      const auto [first, is_new] = owner.emplace(name, hw.name);
+      EXPECT_TRUE(is_new) << name << " is " << first->second << " and " << hw.name;
+      EXPECT_EQ(load_hardware(name).name, hw.name) << name;
+    }
+  }
+}
+
+// The rules that the sources of h200.json state, computed here from the rows that they name
+// (moesim H200 microbenchmarks 2026-11-29; microseconds).
+class H200Test : public ::testing::Test {
+ protected:
+  // Relative: the files hold three to four digits.
+  void expect_measured(Hw id, double value, double relative) {
+    const HwEntry& entry = hw_entry(id);
+    EXPECT_NEAR(hw[id] / value, 1, relative) << entry.path;
+    const Constant& constant = constant_of(hw, id);
+    EXPECT_EQ(constant.kind, SourceKind::kMicrobenchmark) << entry.path;
+    EXPECT_THAT(constant.source, StartsWith("moesim H200 microbenchmarks 2026-11-29")) << entry.path;
+  }
+  static constexpr double kMiB = 1 << 20;
+  static constexpr double kMicro = 1e-6;
+  const HardwareModel hw = load_hardware("h200");
+};
+
+TEST_F(H200Test, memory_follows_from_its_microbenchmarks) {
+  const double read_rate = (512 - 128) * kMiB / ((118.3508 - 31.1084) * kMicro);  // cold_read_size
+  expect_measured(Hw::kHbmReadFraction, read_rate / 4.8e12, 1e-3);
+  expect_measured(Hw::kHbmLatency, 0.3288 * kMicro, 1e-3);                      // pointer_chase, 2 GiB
+  expect_measured(Hw::kHbmWriteWeight, (283.152 - 121.4446) / 121.4446, 2e-3);  // mixed
+}
+
+TEST_F(H200Test, cache_follows_from_its_microbenchmarks) {
+  expect_measured(Hw::kLlcCapacity, 62914560, 0);
+  expect_measured(Hw::kLlcBandwidth, (32 - 8) * kMiB / ((5.4135 - 2.374) * kMicro), 1e-3);  // repeat_read_size
+  expect_measured(Hw::kLlcLatency, (0.1409 + 0.2505) / 2 * kMicro, 1e-3);  // pointer_chase, 16 and 40 MiB
+  expect_measured(Hw::kLlcUsefulFraction, 45.0 / 60, 1e-9);
+}
+
+TEST_F(H200Test, launch_follows_from_its_microbenchmarks) {
+  const double interval = (10.789 - 1.2667) / (16896 - 1056) * kMicro;  // graph_node
+  expect_measured(Hw::kLaunchGraph, 0.4824 * kMicro, 1e-9);
+  expect_measured(Hw::kDispatchInterval, interval, 1e-3);
+  expect_measured(Hw::kLaunchSpread, (0.7273 - 0.4824) * kMicro - 131 * interval, 2e-3);
+  const double no_bytes = 1.2903 - (2.2156 - 1.2903) / 3;  // same_read, one CTA: 16 and 64 KiB
+  expect_measured(Hw::kLaunchPrologue, (no_bytes - 0.4824) * kMicro, 2e-3);
+}
+
+TEST_F(H200Test, stream_edge_is_the_published_gap_less_what_a_tiny_kernel_costs) {
+  const double tiny_kernel = 1.24 - 0.4824;  // dependent tiny kernel in a graph, less the edge
+  EXPECT_NEAR(hw[Hw::kLaunchStream], (2.44 - tiny_kernel) * kMicro, 0.005 * kMicro);
+}
+
+TEST_F(H200Test, clocks_are_those_of_the_card) {
+  expect_measured(Hw::kUnitCount, 132, 0);
+  expect_measured(Hw::kClockBoost, 1.98e9, 1e-9);
+  expect_measured(Hw::kClockSustained, 1.5e9, 1e-9);
+}
+
+}  // namespace
+}  // namespace moesim

@@ -1,0 +1,150 @@
+#include "workloads/predict.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "hwmodels/build_machine.h"
+#include "sim/io/input_error.h"
+
+namespace moesim {
+namespace {
+
+constexpr double kFloorReadShare = 15.0 / 16;
+
+Bytes layer_bytes(const MoeLayer& layer, const PredictOptions& options) {
+  const Bytes experts = (layer.up_bytes() + layer.down_bytes()) * layer.active;
+  if (options.stage == "gemm1") return layer.up_bytes() * layer.active;
+  if (options.stage == "gemm2") return layer.down_bytes() * layer.active;
+  if (!options.stage.empty()) return Bytes(0);
+  if (options.scope == Scope::kExpertFfn) return experts;
+  const std::int64_t shared = layer.shared_intermediate;
+  const Bytes router = matrix_bytes({Dtype::kBf16, 0}, layer.router_experts, layer.hidden);
+  Bytes total = experts + router;
+  if (shared > 0) {
+    total += matrix_bytes(layer.other_weights, layer.gated ? 2 * shared : shared, layer.hidden) +
+             matrix_bytes(layer.other_weights, layer.hidden, shared);
+  }
+  return total;
+}
+
+PredictionOrInfeasible predict_one(const MoeLayer& layer, const HardwareModel& hardware, const Strategy& strategy,
+                                   const Parameters& parameters, const std::string& text,
+                                   const PredictOptions& options) {
+  const double clock = options.clock_hz.value_or(hardware[Hw::kClockBoost]);
+  const LowerRequest request{layer, hardware, clock, options.scope, options.launch, parameters, options.stage};
+  Lowered lowered = strategy.lower(request);
+  if (auto* reason = std::get_if<Infeasible>(&lowered)) return std::move(*reason);
+  const auto& plan = std::get<ExecutionPlan>(lowered);
+  SimulationResult result = simulate(plan, build_machine(hardware), options.simulate);
+
+  Prediction prediction;
+  prediction.strategy = text;
+  prediction.time = result.total;
+  prediction.attribution = result.attribution;
+  prediction.bound = bound(layer, hardware, options, &prediction.matrix_bound);
+  prediction.active_experts = layer.active;
+  prediction.work_items = result.items;
+  prediction.cohorts = result.cohorts;
+  prediction.timeline = std::move(result.timeline);
+  for (std::size_t k = 0; k < result.kernels.size(); ++k) {
+    const KernelResult& kernel = result.kernels[k];
+    prediction.memory_read += kernel.memory_read;
+    prediction.memory_reread += kernel.memory_reread;
+    prediction.cache_read += kernel.cache_read;
+    prediction.written += kernel.written;
+    prediction.kernels.push_back({plan.kernels()[k].name, plan.kernels()[k].stage, kernel});
+  }
+  return prediction;
+}
+
+template <class Value>
+Value parse_choice(const char* flag, const std::string& text,
+                   std::initializer_list<std::pair<const char*, Value>> choices) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : choices) {
+    if (text == name) return value;
+    names.emplace_back(name);
+  }
+  throw InputError({flag, "", fmt::format("'{}'", text), fmt::format("one of {}", fmt::join(names, ", ")),
+                    nearest_name(text, names)});
+}
+
+}  // namespace
+
+PredictionOrInfeasible predict(const MoeLayer& layer, const HardwareModel& hardware, const StrategyChoice& choice,
+                               const PredictOptions& options) {
+  if (choice.strategy != nullptr) {
+    return predict_one(layer, hardware, *choice.strategy, choice.parameters, choice.text, options);
+  }
+  std::optional<Prediction> best;
+  std::string reasons;
+  for (const Strategy& strategy : strategy_catalogue()) {
+    PredictionOrInfeasible one = predict_one(layer, hardware, strategy, {}, strategy.name, options);
+    if (const auto* infeasible = std::get_if<Infeasible>(&one)) {
+      reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", strategy.name, infeasible->reason);
+    } else if (Prediction& found = std::get<Prediction>(one); !best || found.time < best->time) {
+      best = std::move(found);
+    }
+  }
+  if (!best) return Infeasible{reasons};
+  return std::move(*best);
+}
+
+Duration bound(const MoeLayer& layer, const HardwareModel& hardware, const PredictOptions& options,
+               bool* matrix_bound) {
+  const double bytes = layer_bytes(layer, options).as_double();
+  const Duration stream = duration_from_seconds(bytes / highest_read_rate(hardware));
+  double elements = 0;  // useful multiply-adds per expert row
+  const auto hidden = static_cast<double>(layer.hidden);
+  if (options.stage.empty() || options.stage == "gemm1") elements += static_cast<double>(layer.up_width()) * hidden;
+  if (options.stage.empty() || options.stage == "gemm2") elements += static_cast<double>(layer.intermediate) * hidden;
+  double rate = hardware[Hw::kMatrixBf16];
+  for (const Hw id : {Hw::kMatrixFp8, Hw::kMatrixInt8, Hw::kMatrixFp4}) {
+    if (hardware.has(id)) rate = std::max(rate, hardware[id]);
+  }
+  const double clock = options.clock_hz.value_or(hardware[Hw::kClockBoost]);
+  const Duration work = duration_from_seconds(2 * elements * static_cast<double>(layer.picks) /
+                                              (rate * hardware[Hw::kUnitCount] * clock));
+  *matrix_bound = work > stream;
+  return std::max(work, stream);
+}
+
+Duration roofline_floor(const MoeLayer& layer, const HardwareModel& hardware, double active) {
+  const double bytes = active * (layer.up_bytes() + layer.down_bytes()).as_double();
+  return duration_from_seconds(bytes / (kFloorReadShare * hardware[Hw::kHbmBandwidth]));
+}
+
+const char* scope_name(Scope scope) {
+  switch (scope) {
+    case Scope::kExpertFfn:
+      return "expert_ffn";
+    case Scope::kMoeLayer:
+      return "moe_layer";
+  }
+  return "";
+}
+
+const char* launch_name(LaunchMode mode) {
+  switch (mode) {
+    case LaunchMode::kStream:
+      return "stream";
+    case LaunchMode::kGraph:
+      return "graph";
+    case LaunchMode::kProgrammatic:
+      return "programmatic";
+  }
+  return "";
+}
+
+Scope parse_scope(const std::string& text) {
+  return parse_choice<Scope>("--scope", text, {{"expert_ffn", Scope::kExpertFfn}, {"moe_layer", Scope::kMoeLayer}});
+}
+
+LaunchMode parse_launch(const std::string& text) {
+  return parse_choice<LaunchMode>(
+      "--launch", text,
+      {{"graph", LaunchMode::kGraph}, {"stream", LaunchMode::kStream}, {"programmatic", LaunchMode::kProgrammatic}});
+}
+
+}  // namespace moesim

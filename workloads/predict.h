@@ -1,0 +1,66 @@
+// The one call that everything to the right uses: (layer, hardware, strategy) -> Prediction.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "hwmodels/hardware_model.h"
+#include "sim/engine/simulate.h"
+#include "workloads/moe_layer.h"
+#include "workloads/strategies/strategy.h"
+
+namespace moesim {
+
+struct PredictOptions {
+  Scope scope = Scope::kMoeLayer;
+  LaunchMode launch = LaunchMode::kGraph;
+  std::optional<double> clock_hz;  // default: clock.boost
+  std::string stage;               // "": the whole scope
+  SimulateOptions simulate;
+};
+
+struct KernelSummary {
+  std::string name, stage;
+  KernelResult result;
+};
+
+struct Prediction {
+  std::string strategy;  // with its parameters, as given; of auto: the winner's
+  Duration time;
+  Attribution attribution;
+  Duration bound;  // closed form, never above time: distinct bytes / highest read rate, or work / highest matrix rate
+  bool matrix_bound = false;  // which of the two the bound is
+  Bytes memory_read, memory_reread, cache_read, written;
+  std::int64_t active_experts = 0;
+  std::int64_t work_items = 0, cohorts = 0;
+  std::vector<KernelSummary> kernels;
+  Timeline timeline;
+
+  [[nodiscard]] double achieved_rate() const {  // bytes a second from memory
+    return memory_read.as_double() / to_seconds(time);
+  }
+};
+
+using PredictionOrInfeasible = std::variant<Prediction, Infeasible>;
+
+// `choice.strategy` nullptr (auto): the fastest of all feasible strategies with default parameters.
+PredictionOrInfeasible predict(const MoeLayer& layer, const HardwareModel& hardware, const StrategyChoice& choice,
+                               const PredictOptions& options = {});
+
+// The bound alone. Bytes: active experts' matrices once (and router and shared experts for the whole layer);
+// work: useful rows at the device's highest matrix rate.
+Duration bound(const MoeLayer& layer, const HardwareModel& hardware, const PredictOptions& options, bool* matrix_bound);
+
+// What a user would compute without moesim: active experts x all matrices / achieved read rate (15/16 of the
+// datasheet, 4.5 of 4.8 TB/s on an H200). `active` may be a mean.
+Duration roofline_floor(const MoeLayer& layer, const HardwareModel& hardware, double active);
+
+const char* scope_name(Scope scope);
+const char* launch_name(LaunchMode mode);
+Scope parse_scope(const std::string& text);        // throws InputError (flag --scope)
+LaunchMode parse_launch(const std::string& text);  // throws InputError (flag --launch)
+
+}  // namespace moesim

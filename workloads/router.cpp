@@ -1,0 +1,283 @@
+// What it models: which experts a batch of independent tokens picks, for given popularities of the experts.
+// What it leaves out: correlation between tokens of a batch, between layers and between steps; group-limited routing.
+// Those need a routed trace.
+// Determinism: uniform, balanced, same and disjoint use integers only. zipf and lognormal compare keys made with the
+// C library's log, exp and pow: an id could differ between two libraries only where two keys of a token lie within
+// their last bit.
+#include "workloads/router.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include "sim/io/input_error.h"
+#include "sim/units/check.h"
+
+namespace moesim {
+namespace {
+
+// Beyond this even the second expert is never picked, and the popularities leave the range of a double.
+constexpr double kMaxParameter = 10;
+
+struct RoutingForm {
+  RoutingKind kind;
+  std::string_view name;
+  std::string_view argument;  // "" when the routing takes none
+};
+constexpr RoutingForm kForms[] = {
+    {RoutingKind::kUniform, "uniform", ""},
+    {RoutingKind::kZipf, "zipf", "S"},
+    {RoutingKind::kLognormal, "lognormal", "SIGMA"},
+    {RoutingKind::kBalanced, "balanced", ""},
+    {RoutingKind::kSame, "same", ""},
+    {RoutingKind::kDisjoint, "disjoint", ""},
+    {RoutingKind::kTrace, "trace", "FILE"},
+};
+
+std::string usage(const RoutingForm& form) {
+  return form.argument.empty() ? std::string(form.name) : fmt::format("{}:{}", form.name, form.argument);
+}
+
+[[noreturn]] void fail(const std::string& found, const std::string& expected, const std::string& nearest = "") {
+  throw InputError({.file = "--routing", .where = "", .found = found, .expected = expected, .nearest = nearest});
+}
+
+std::optional<double> parse_number(std::string_view text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return value;
+}
+
+// Finaliser of SplitMix64 (Steele, Lea, Flood 2014): neighbouring seeds and samples become unrelated ones.
+std::uint64_t mix(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15U;
+  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
+  return x ^ (x >> 31U);
+}
+
+class Stream {
+ public:
+  explicit Stream(std::uint64_t seed) : engine_(seed) {}
+
+  // Uniform in [0, n): draws that would make the low remainders likelier are thrown away.
+  std::size_t below(std::size_t n) {
+    constexpr std::uint64_t kMax = std::numeric_limits<std::uint64_t>::max();
+    const std::uint64_t limit = kMax - kMax % n;
+    std::uint64_t draw = engine_();
+    while (draw >= limit) draw = engine_();
+    return static_cast<std::size_t>(draw % n);
+  }
+
+  // Uniform in (0, 1], 53 bits: its logarithm is finite.
+  double unit() { return static_cast<double>((engine_() >> 11U) + 1) * 0x1p-53; }
+
+  // Standard normal, by Marsaglia's polar method.
+  double normal() {
+    for (;;) {
+      const double x = 2 * unit() - 1;
+      const double y = 2 * unit() - 1;
+      const double square = x * x + y * y;
+      if (square > 0 && square < 1) return x * std::sqrt(-2 * std::log(square) / square);
+    }
+  }
+
+  // Puts a uniform draw without replacement into the first `count` places (Fisher-Yates, stopped early).
+  void deal(std::vector<std::int32_t>& pack, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) std::swap(pack[i], pack[i + below(pack.size() - i)]);
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+// Popularities are drawn from a stream that no sample uses.
+constexpr std::uint64_t kPopularityStream = std::numeric_limits<std::uint64_t>::max();
+
+Stream stream_of(std::uint64_t seed, std::uint64_t sample) { return Stream(mix(mix(seed) ^ sample)); }
+
+std::vector<std::int32_t> sorted_pack(std::int64_t experts) {
+  std::vector<std::int32_t> pack(static_cast<std::size_t>(experts));
+  std::iota(pack.begin(), pack.end(), 0);
+  return pack;
+}
+
+void append_first(RoutedBatch& batch, const std::vector<std::int32_t>& pack) {
+  batch.ids.insert(batch.ids.end(), pack.begin(), pack.begin() + batch.topk);
+}
+
+void draw_uniform(RoutedBatch& batch, Stream& stream) {
+  std::vector<std::int32_t> pack = sorted_pack(batch.experts);
+  for (std::int64_t token = 0; token < batch.tokens; ++token) {
+    stream.deal(pack, static_cast<std::size_t>(batch.topk));
+    append_first(batch, pack);
+  }
+}
+
+void draw_same(RoutedBatch& batch, Stream& stream) {
+  std::vector<std::int32_t> pack = sorted_pack(batch.experts);
+  stream.deal(pack, static_cast<std::size_t>(batch.topk));
+  for (std::int64_t token = 0; token < batch.tokens; ++token) append_first(batch, pack);
+}
+
+// Popularity of each expert. It belongs to the seed, not to the sample: all samples of a point share their hot experts.
+std::vector<double> popularities(const Routing& routing, std::int64_t experts, std::uint64_t seed) {
+  Stream stream = stream_of(seed, kPopularityStream);
+  std::vector<double> weights(static_cast<std::size_t>(experts));
+  if (routing.kind == RoutingKind::kLognormal) {
+    for (double& weight : weights) weight = std::exp(routing.parameter * stream.normal());
+    return weights;
+  }
+  std::vector<std::int32_t> order = sorted_pack(experts);
+  stream.deal(order, order.size());
+  for (std::size_t rank = 0; rank < order.size(); ++rank) {
+    weights[static_cast<std::size_t>(order[rank])] = std::pow(static_cast<double>(rank + 1), -routing.parameter);
+  }
+  return weights;
+}
+
+// The k smallest of independent exponential times with rates w: a draw without replacement with probabilities in
+// proportion to w (Efraimidis and Spirakis 2006; the same law as Gumbel top-k).
+void draw_weighted(RoutedBatch& batch, const std::vector<double>& weights, Stream& stream) {
+  std::vector<std::pair<double, std::int32_t>> keys(weights.size());
+  for (std::int64_t token = 0; token < batch.tokens; ++token) {
+    for (std::size_t e = 0; e < weights.size(); ++e) {
+      keys[e] = {-std::log(stream.unit()) / weights[e], static_cast<std::int32_t>(e)};
+    }
+    std::partial_sort(keys.begin(), keys.begin() + batch.topk, keys.end());
+    for (std::int64_t slot = 0; slot < batch.topk; ++slot)
+      batch.ids.push_back(keys[static_cast<std::size_t>(slot)].second);
+  }
+}
+
+// Remembers which experts the current row holds.
+class Row {
+ public:
+  explicit Row(std::int64_t experts) : last_token_(static_cast<std::size_t>(experts), -1) {}
+  [[nodiscard]] bool holds(std::int64_t token, std::int64_t expert) const {
+    return last_token_[static_cast<std::size_t>(expert)] == token;
+  }
+  void add(std::int64_t token, std::int64_t expert) { last_token_[static_cast<std::size_t>(expert)] = token; }
+
+ private:
+  std::vector<std::int64_t> last_token_;
+};
+
+// The stride pattern of published MoE kernel benchmarks (ai-dynamo/aiconfigurator, balanced logits): with
+// s = ceil(E / k), token t and slot j pick (t + j s) mod E, or floor(t s / T + j s) mod E when there are fewer than s
+// tokens. Where k does not divide E a row may come round to an expert it already holds; it then takes the next free
+// one.
+void draw_balanced(RoutedBatch& batch) {
+  const std::int64_t stride = (batch.experts + batch.topk - 1) / batch.topk;
+  Row row(batch.experts);
+  for (std::int64_t token = 0; token < batch.tokens; ++token) {
+    const std::int64_t first = batch.tokens >= stride ? token : token * stride / batch.tokens;
+    for (std::int64_t slot = 0; slot < batch.topk; ++slot) {
+      std::int64_t expert = (first + slot * stride) % batch.experts;
+      while (row.holds(token, expert)) expert = (expert + 1) % batch.experts;
+      row.add(token, expert);
+      batch.ids.push_back(static_cast<std::int32_t>(expert));
+    }
+  }
+}
+
+void draw_disjoint(RoutedBatch& batch, Stream& stream) {
+  std::vector<std::int32_t> pack = sorted_pack(batch.experts);
+  std::size_t dealt = pack.size();
+  Row row(batch.experts);
+  for (std::int64_t token = 0; token < batch.tokens; ++token) {
+    for (std::int64_t slot = 0; slot < batch.topk; ++slot) {
+      if (dealt == pack.size()) {
+        stream.deal(pack, pack.size());
+        dealt = 0;
+      }
+      // A row that began with the last cards of the old pack skips them in the new one; they are dealt later. One card
+      // is always free: the row holds fewer than k <= E experts, those dealt from this pack among them.
+      std::size_t next = dealt;
+      while (row.holds(token, pack[next])) ++next;
+      std::swap(pack[dealt], pack[next]);
+      row.add(token, pack[dealt]);
+      batch.ids.push_back(pack[dealt++]);
+    }
+  }
+}
+
+}  // namespace
+
+Routing parse_routing(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  const std::string name = text.substr(0, colon);
+  const std::string argument = colon == std::string::npos ? "" : text.substr(colon + 1);
+  std::vector<std::string> names;
+  std::vector<std::string> usages;
+  for (const RoutingForm& form : kForms) {
+    names.emplace_back(form.name);
+    usages.push_back(usage(form));
+    if (name != form.name) continue;
+    const bool has_argument = colon != std::string::npos && !argument.empty();
+    if (form.argument.empty() ? colon != std::string::npos : !has_argument)
+      fail(fmt::format("'{}'", text), usage(form));
+    if (form.argument.empty()) return {.kind = form.kind, .parameter = 0, .trace_file = ""};
+    if (form.kind == RoutingKind::kTrace) return {.kind = form.kind, .parameter = 0, .trace_file = argument};
+    const std::optional<double> parameter = parse_number(argument);
+    if (!parameter || !(*parameter > 0 && *parameter <= kMaxParameter)) {
+      fail(fmt::format("'{}'", text),
+           fmt::format("{} with a number above 0 and at most {}", usage(form), kMaxParameter));
+    }
+    return {.kind = form.kind, .parameter = *parameter, .trace_file = ""};
+  }
+  fail(fmt::format("'{}'", text), fmt::format("one of {}", fmt::join(usages, ", ")), nearest_name(name, names));
+}
+
+std::string routing_name(const Routing& routing) {
+  for (const RoutingForm& form : kForms) {
+    if (form.kind != routing.kind) continue;
+    if (form.argument.empty()) return std::string(form.name);
+    if (form.kind == RoutingKind::kTrace) return fmt::format("{}:{}", form.name, routing.trace_file);
+    return fmt::format("{}:{}", form.name, routing.parameter);
+  }
+  MOESIM_CHECK(false);
+  return "";
+}
+
+RoutedBatch draw_batch(const Routing& routing, std::int64_t experts, std::int64_t topk, std::int64_t tokens,
+                       std::uint64_t seed, std::uint64_t sample) {
+  MOESIM_CHECK(experts >= 1 && experts <= std::numeric_limits<std::int32_t>::max());
+  MOESIM_CHECK(topk >= 1 && topk <= experts && tokens >= 0);
+  MOESIM_CHECK(routing.kind != RoutingKind::kTrace);
+  RoutedBatch batch{.tokens = tokens, .topk = topk, .experts = experts, .ids = {}};
+  batch.ids.reserve(static_cast<std::size_t>(batch.picks()));
+  Stream stream = stream_of(seed, sample);
+  switch (routing.kind) {
+    case RoutingKind::kUniform:
+      draw_uniform(batch, stream);
+      break;
+    case RoutingKind::kZipf:
+    case RoutingKind::kLognormal:
+      draw_weighted(batch, popularities(routing, experts, seed), stream);
+      break;
+    case RoutingKind::kBalanced:
+      draw_balanced(batch);
+      break;
+    case RoutingKind::kSame:
+      draw_same(batch, stream);
+      break;
+    case RoutingKind::kDisjoint:
+      draw_disjoint(batch, stream);
+      break;
+    case RoutingKind::kTrace:
+      break;
+  }
+  return batch;
+}
+
+}  // namespace moesim

@@ -1,0 +1,81 @@
+// What strategies share: device arithmetic, the chain of kernels, and the helper kernels around the projections.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "hwmodels/build_machine.h"
+#include "sim/units/clock.h"
+#include "workloads/strategies/strategy.h"
+
+namespace moesim {
+
+// Numbers of the device in the form in which item classes need them.
+class Device {
+ public:
+  Device(const HardwareModel& hardware, double clock_hz) : hardware_(hardware), clock_(Hertz(clock_hz)) {}
+  [[nodiscard]] const HardwareModel& hardware() const { return hardware_; }
+  [[nodiscard]] std::int64_t units() const;
+  [[nodiscard]] double seconds(double cycles) const { return clock_.seconds(Cycles(cycles)); }
+  [[nodiscard]] Duration duration(double cycles) const { return clock_.duration(Cycles(cycles)); }
+  // Dependent reads that hit the last-level cache.
+  [[nodiscard]] Duration cache_round_trips(double count) const;
+  // Seconds that a unit's pipe needs.
+  [[nodiscard]] double vector_seconds(double multiply_adds, double conversions) const;
+  [[nodiscard]] double load_port_seconds(double bytes) const;
+  [[nodiscard]] double constant(Hw id) const { return hardware_[id]; }
+
+ private:
+  const HardwareModel& hardware_;
+  Clock clock_;
+};
+
+// Vector work to bring one stored weight to the type that is multiplied.
+struct DequantWork {
+  double conversions = 0;
+  double multiply_adds = 0;
+};
+// To float32 for products on the vector pipe.
+DequantWork dequant_to_float(WeightFormat format);
+// To the activations' type for the matrix pipe; zero where the matrix pipe takes the format as it is.
+DequantWork dequant_to_matrix(WeightFormat weights, WeightFormat activations);
+
+// Kernels of one queue, each after the one before. Leaves out kernels of other stages when only one stage is asked for.
+class Chain {
+ public:
+  explicit Chain(const LowerRequest& request) : request_(request), builder_(request.launch) {}
+  RegionId region(std::string name, Bytes bytes) { return builder_.add_region(std::move(name), bytes); }
+  // Nothing when the kernel does not fit a unit; the reason is kept.
+  void add(Kernel kernel, const LaunchShape& shape);
+  [[nodiscard]] bool wants(const std::string& stage) const { return request_.stage.empty() || request_.stage == stage; }
+  // The plan, or why there is none.
+  Lowered seal();
+
+ private:
+  const LowerRequest& request_;
+  PlanBuilder builder_;
+  std::optional<KernelId> last_;
+  std::string infeasible_;
+};
+
+// The value of a parameter, or `fallback`.
+std::int64_t parameter(const LowerRequest& request, const std::string& name, std::int64_t fallback);
+
+// --- helper kernels; each adds itself to the chain when its stage is wanted ---
+
+// Router product (tokens x experts x hidden), top-k and, for strategies that group rows, the grouping by expert.
+void add_routing(Chain& chain, const LowerRequest& request, bool grouped, std::int64_t row_tile);
+// Activations of `rows` rows of `width` to fp8 with a scale per 128.
+void add_quantise(Chain& chain, const LowerRequest& request, const std::string& stage, std::int64_t rows,
+                  std::int64_t width);
+// Copies each pick's input row to its place in expert order.
+void add_permute(Chain& chain, const LowerRequest& request);
+// SiLU(gate) * up for `rows` picks.
+void add_activation(Chain& chain, const LowerRequest& request);
+// Weighted sum of a token's picks, in token order.
+void add_combine(Chain& chain, const LowerRequest& request);
+// Shared experts' FFN, as dense products of all tokens.
+void add_shared_experts(Chain& chain, const LowerRequest& request);
+
+}  // namespace moesim

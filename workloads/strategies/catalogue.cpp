@@ -1,0 +1,77 @@
+#include "workloads/strategies/catalogue.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "sim/io/input_error.h"
+
+namespace moesim {
+namespace {
+
+const Strategy kAll[] = {kExpertLoop, kGroupedGemm, kGroupedGemmPersistent, kGatherGemv, kStreamGemv};
+
+}  // namespace
+
+std::span<const Strategy> strategy_catalogue() { return kAll; }
+
+void check_parameters(const Strategy& strategy, const Parameters& parameters) {
+  for (const auto& [name, value] : parameters) {
+    const ParameterInfo* info = nullptr;
+    std::vector<std::string> names;
+    for (const ParameterInfo& p : strategy.parameters) {
+      names.emplace_back(p.name);
+      if (name == p.name) info = &p;
+    }
+    if (info == nullptr) {
+      throw InputError({"--strategy", strategy.name, fmt::format("parameter '{}'", name),
+                        fmt::format("one of {}", fmt::join(names, ", ")), nearest_name(name, names)});
+    }
+    if (value < info->min || value > info->max) {
+      throw InputError({"--strategy", fmt::format("{}:{}", strategy.name, name), fmt::format("{}", value),
+                        fmt::format("{} to {}", info->min, info->max), ""});
+    }
+  }
+}
+
+StrategyChoice parse_strategy(const std::string& text) {
+  StrategyChoice choice;
+  choice.text = text;
+  const std::size_t colon = text.find(':');
+  const std::string name = text.substr(0, colon);
+  std::vector<std::string> names = {"auto"};
+  for (const Strategy& strategy : kAll) {
+    names.emplace_back(strategy.name);
+    if (name == strategy.name) choice.strategy = &strategy;
+  }
+  if (choice.strategy == nullptr && name != "auto") {
+    throw InputError({"--strategy", "", fmt::format("'{}'", name), fmt::format("one of {}", fmt::join(names, ", ")),
+                      nearest_name(name, names)});
+  }
+  if (colon == std::string::npos) return choice;
+  if (choice.strategy == nullptr) {
+    throw InputError({"--strategy", "auto", fmt::format("'{}'", text.substr(colon)), "no parameters", ""});
+  }
+  std::size_t begin = colon + 1;
+  while (begin <= text.size()) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string part = text.substr(begin, end - begin);
+    const std::size_t equals = part.find('=');
+    std::int64_t value = 0;
+    const char* first = part.data() + (equals == std::string::npos ? part.size() : equals + 1);
+    const char* last = part.data() + part.size();
+    const auto [stop, error] = std::from_chars(first, last, value);
+    if (first == last || error != std::errc() || stop != last) {
+      throw InputError({"--strategy", choice.strategy->name, fmt::format("'{}'", part), "NAME=WHOLE NUMBER", ""});
+    }
+    if (!choice.parameters.emplace(part.substr(0, equals), value).second) {
+      throw InputError(
+          {"--strategy", choice.strategy->name, fmt::format("'{}' twice", part.substr(0, equals)), "it once", ""});
+    }
+    begin = end + 1;
+  }
+  check_parameters(*choice.strategy, choice.parameters);
+  return choice;
+}
+
+}  // namespace moesim

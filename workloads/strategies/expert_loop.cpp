@@ -1,0 +1,97 @@
+// expert_loop: one dense product per active expert and projection, each its own launch.
+//
+// Models: a framework's loop over experts with library GEMMs (torch.mm on cuBLAS, facts B.1, B.5): rows gathered once,
+// then per expert a launch whose weights stand on the row side of the matrix instruction (swap_ab), bulk copies into a
+// deep ring, and K split over a cluster while the tiles are fewer than the units; then activation, the second loop,
+// combine. Leaves out: host work between launches (launch mode stream has a queue that never runs dry), the library's
+// choice of tile by shape. Compared: H200, bf16 (validation/README.md).
+#include <algorithm>
+
+#include "workloads/strategies/catalogue.h"
+#include "workloads/strategies/tiles.h"
+
+namespace moesim {
+namespace {
+
+constexpr ParameterInfo kParameters[] = {
+    {"block_n", "64", "weight rows of a tile", 8, 512},
+    {"block_k", "64", "K of a step", 16, 1024},
+    {"buffers", "16", "K-steps in flight", 1, 64},
+    {"split_k", "most of 1, 2, 4 that leaves no CTA without a unit", "CTAs that share a tile's K", 1, 16},
+};
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+void add_loop(Chain& chain, const LowerRequest& request, const std::string& stage, std::int64_t n, std::int64_t k) {
+  const MoeLayer& layer = request.layer;
+  const Device device(request.hardware, request.clock_hz);
+  TileShape tile;
+  tile.block_n = parameter(request, "block_n", 64);
+  tile.block_k = parameter(request, "block_k", 64);
+  tile.warps = 12;  // a producer and two consumer warp groups
+  tile.bulk_copies = true;
+  tile.swap_ab = true;
+  const std::int64_t tiles = divide_up(n, tile.block_n);
+  std::int64_t split = parameter(request, "split_k", 0);
+  if (split == 0) {
+    split = 1;
+    while (split < 4 && tiles * split * 2 <= device.units()) split *= 2;
+  }
+  for (std::size_t e = 0; e < layer.rows.size(); ++e) {
+    const std::int64_t rows = layer.rows[e];
+    if (rows == 0) continue;
+    constexpr std::int64_t kMostRows = 256;  // columns of the widest instruction: more rows take another pass
+    tile.block_m = std::min(kMostRows, divide_up(rows, 8) * 8);
+    Product product{stage, stage, n, k, layer.weights, layer.activations};
+    // The ring takes what the unit has, at most `buffers` steps.
+    const std::int64_t room = static_cast<std::int64_t>(request.hardware[Hw::kSharedMaxPerItem]);
+    tile.buffers = 1;
+    const std::int64_t step = tile_shared_bytes(tile, product.weights, product.activations);
+    tile.buffers = std::clamp<std::int64_t>(room * 4 / 5 / step, 1, parameter(request, "buffers", 16));
+    Kernel kernel;
+    kernel.name = kernel.stage = stage;
+    kernel.gang = split;
+    const std::int64_t passes = divide_up(rows, tile.block_m);
+    const RegionId region = chain.region(stage, matrix_bytes(product.weights, n, k));
+    for (std::int64_t pass = 0; pass < passes; ++pass) {
+      const std::int64_t useful = std::min(tile.block_m, rows - pass * tile.block_m);
+      ItemClass item = tile_item(device, product, tile, issued_rows(device, tile, useful), static_cast<double>(useful));
+      item.steps = divide_up(item.steps, split);
+      item.read = Bytes(item.read.value() / split);
+      item.resident_read = Bytes(item.resident_read.value() / split);
+      item.write = Bytes(item.write.value() / split);
+      if (split > 1) item.epilogue += device.cache_round_trips(1);  // partial sums within the cluster
+      kernel.classes.push_back(item);
+      ItemGroup group;
+      group.item_class = static_cast<std::uint32_t>(kernel.classes.size() - 1);
+      group.count = tiles * split;
+      group.region = region;
+      group.label = static_cast<std::int32_t>(e);
+      kernel.groups.push_back(group);
+    }
+    LaunchShape shape = tile_launch(request, product, tile, stage);
+    shape.registers = std::min<std::int64_t>(shape.registers, 168);
+    chain.add(std::move(kernel), shape);
+  }
+}
+
+Lowered lower(const LowerRequest& request) {
+  const MoeLayer& layer = request.layer;
+  Chain chain(request);
+  if (request.scope == Scope::kMoeLayer) add_routing(chain, request, true, 1);
+  add_permute(chain, request);
+  add_loop(chain, request, "gemm1", layer.up_width(), layer.hidden);
+  add_activation(chain, request);
+  add_loop(chain, request, "gemm2", layer.hidden, layer.intermediate);
+  add_combine(chain, request);
+  if (request.scope == Scope::kMoeLayer) add_shared_experts(chain, request);
+  return chain.seal();
+}
+
+}  // namespace
+
+constinit const Strategy kExpertLoop = {"expert_loop",
+                                        "one dense product per active expert and projection, each its own launch",
+                                        "framework eager loop, cuBLAS", kParameters, lower};
+
+}  // namespace moesim

@@ -1,0 +1,111 @@
+// gather_gemv: copy the selected experts' weights, one matrix per pick, then a batched matrix-vector product over the
+// copies.
+//
+// Models: PyTorch index_select + bmm (facts B.1 batched_mm, B.13): the copy reads each pick's matrix (picks of one
+// expert find it in the cache while it is there) and writes it; the product reads the copy, from the cache as far as it
+// still holds it. Leaves out: the slow path that the library takes for few picks (1.1 TB/s up to 16 picks on an H200).
+// Compared: H200, bf16 (validation/README.md).
+#include <algorithm>
+#include <cmath>
+
+#include "workloads/strategies/catalogue.h"
+#include "workloads/strategies/tiles.h"
+
+namespace moesim {
+namespace {
+
+constexpr ParameterInfo kParameters[] = {
+    {"block_n", "128", "weight rows of a tile of the batched product", 8, 512},
+    {"block_k", "64", "K of a step", 16, 1024},
+    {"buffers", "6", "K-steps in flight", 1, 64},
+};
+
+constexpr std::int64_t kCopyThreads = 256;
+constexpr std::int64_t kCopyBytesPerRound = kCopyThreads * 16;  // one 16-byte load a thread
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+void add_gather(Chain& chain, const LowerRequest& request, const std::string& stage, std::int64_t n, std::int64_t k,
+                RegionId copy) {
+  const MoeLayer& layer = request.layer;
+  const Device device(request.hardware, request.clock_hz);
+  const Bytes matrix = matrix_bytes(layer.weights, n, k);
+  const double row = matrix.as_double() / static_cast<double>(n);
+  Kernel kernel;
+  kernel.name = kernel.stage = stage;
+  ItemClass item;
+  item.steps = std::max<std::int64_t>(1, std::llround(std::ceil(row / static_cast<double>(kCopyBytesPerRound))));
+  item.read = item.write = Bytes(std::llround(row));
+  item.pipe_seconds[static_cast<std::size_t>(PipeKind::kLoadPort)] =
+      device.load_port_seconds(row / static_cast<double>(item.steps));
+  item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
+  item.prologue_after = device.cache_round_trips(1);
+  item.epilogue = device.cache_round_trips(1);
+  // In expert order, so that an expert's later copies follow its first, as near as the library's order by pick has them
+  // on average.
+  kernel.classes = {item};
+  for (std::size_t e = 0; e < layer.rows.size(); ++e) {
+    if (layer.rows[e] == 0) continue;
+    const RegionId expert = chain.region(stage, matrix);
+    for (std::int64_t r = 0; r < layer.rows[e]; ++r) {
+      ItemGroup group;
+      group.count = n;
+      group.region = expert;
+      group.write_region = copy;
+      group.label = static_cast<std::int32_t>(e);
+      kernel.groups.push_back(group);
+    }
+  }
+  if (kernel.groups.empty()) return;
+  chain.add(std::move(kernel), {kCopyThreads, 32, 0});
+}
+
+void add_product(Chain& chain, const LowerRequest& request, const std::string& stage, std::int64_t n, std::int64_t k,
+                 RegionId copy) {
+  const MoeLayer& layer = request.layer;
+  if (layer.picks == 0) return;
+  const Device device(request.hardware, request.clock_hz);
+  Product product{stage, stage, n, k, layer.weights, layer.activations};
+  TileShape tile;
+  tile.block_m = 8;
+  tile.block_n = parameter(request, "block_n", 128);
+  tile.block_k = parameter(request, "block_k", 64);
+  tile.buffers = parameter(request, "buffers", 6);
+  tile.warps = 12;
+  tile.bulk_copies = true;
+  tile.swap_ab = true;
+  Kernel kernel;
+  kernel.name = kernel.stage = stage;
+  kernel.classes = {tile_item(device, product, tile, issued_rows(device, tile, 1), 1)};
+  ItemGroup group;
+  group.count = divide_up(n, tile.block_n) * layer.picks;
+  group.region = copy;
+  kernel.groups = {group};
+  LaunchShape shape = tile_launch(request, product, tile, stage);
+  shape.registers = std::min<std::int64_t>(shape.registers, 168);
+  chain.add(std::move(kernel), shape);
+}
+
+Lowered lower(const LowerRequest& request) {
+  const MoeLayer& layer = request.layer;
+  Chain chain(request);
+  if (request.scope == Scope::kMoeLayer) add_routing(chain, request, false, 1);
+  const RegionId up = chain.region("up copy", layer.up_bytes() * layer.picks);
+  const RegionId down = chain.region("down copy", layer.down_bytes() * layer.picks);
+  add_gather(chain, request, "gather1", layer.up_width(), layer.hidden, up);
+  add_product(chain, request, "gemm1", layer.up_width(), layer.hidden, up);
+  add_activation(chain, request);
+  add_gather(chain, request, "gather2", layer.hidden, layer.intermediate, down);
+  add_product(chain, request, "gemm2", layer.hidden, layer.intermediate, down);
+  add_combine(chain, request);
+  if (request.scope == Scope::kMoeLayer) add_shared_experts(chain, request);
+  return chain.seal();
+}
+
+}  // namespace
+
+constinit const Strategy kGatherGemv = {"gather_gemv",
+                                        "copy the selected experts' weights, then a batched matrix-vector product",
+                                        "PyTorch index_select + bmm", kParameters, lower};
+
+}  // namespace moesim

@@ -1,0 +1,79 @@
+// grouped_gemm: one launch per projection; rows padded to a row tile per expert; one item per (row block, N block).
+//
+// Models: the Triton fused-MoE kernels of vLLM and SGLang (facts B.2): grid in one dimension, N fastest, so that a
+// second row block of an expert comes a whole matrix after the first and finds the weights only in a cache that holds
+// them. Leaves out: GROUP_M swizzling, CTAs beyond the padded row count that exit at once. Compared: H200, 1-64 tokens,
+// bf16 and fp8_block128 (validation/README.md).
+#include <algorithm>
+
+#include "workloads/strategies/catalogue.h"
+#include "workloads/strategies/tiles.h"
+
+namespace moesim {
+namespace {
+
+constexpr ParameterInfo kParameters[] = {
+    {"block_m", "16 up to as many tokens as experts, else 64 (vLLM without a tuned file)", "row tile", 8, 256},
+    {"block_n", "32, or 64 with block_m 64; 128 for fp8_block128", "weight rows of a tile", 8, 512},
+    {"block_k", "64, or 32 with block_m 64; 128 for fp8_block128", "K of a step", 16, 1024},
+    {"num_warps", "4", "warps of a CTA", 1, 16},
+    {"num_stages", "4 (3 for fp8_block128)", "pipeline stages as Triton counts them: one buffer fewer is held", 2, 16},
+    {"swap_ab", "0", "1: weights on the row side of the matrix instruction, rows issued in eights", 0, 1},
+    {"up.registers", "48 + 2 per accumulator", "registers a thread as launched, up projection", 1, 512},
+    {"up.shared_bytes", "what the buffers take", "on-chip bytes as launched, up projection", 0, 1 << 20},
+    {"down.registers", "48 + 2 per accumulator", "the same of the down projection", 1, 512},
+    {"down.shared_bytes", "what the buffers take", "the same of the down projection", 0, 1 << 20},
+};
+
+TileShape tile_of(const LowerRequest& request) {
+  const bool small = request.layer.tokens <= request.layer.router_experts;
+  const bool blocked = request.layer.weights.dtype == Dtype::kFp8Block128;
+  TileShape tile;
+  tile.block_m = parameter(request, "block_m", small ? 16 : 64);
+  tile.block_n = parameter(request, "block_n", blocked ? 128 : small ? 32 : 64);
+  tile.block_k = parameter(request, "block_k", blocked ? 128 : small ? 64 : 32);
+  tile.warps = parameter(request, "num_warps", 4);
+  tile.buffers = parameter(request, "num_stages", blocked ? 3 : 4) - 1;
+  tile.swap_ab = parameter(request, "swap_ab", 0) != 0;
+  return tile;
+}
+
+void add_projection(Chain& chain, const LowerRequest& request, const Product& product, const TileShape& tile,
+                    const std::string& prefix) {
+  const Device device(request.hardware, request.clock_hz);
+  Kernel kernel;
+  kernel.name = product.name;
+  kernel.stage = product.stage;
+  add_row_blocks(kernel, chain, device, request.layer.rows, product, tile);
+  if (kernel.groups.empty()) return;  // no token of this shard's experts
+  chain.add(std::move(kernel), tile_launch(request, product, tile, prefix));
+}
+
+Lowered lower(const LowerRequest& request) {
+  const MoeLayer& layer = request.layer;
+  const TileShape tile = tile_of(request);
+  const bool quantised = payload_bits(layer.activations) < 16;
+  Chain chain(request);
+  if (request.scope == Scope::kMoeLayer) {
+    add_routing(chain, request, true, tile.block_m);
+    if (quantised) add_quantise(chain, request, "quantise", layer.tokens, layer.hidden);
+  }
+  add_projection(chain, request, {"gemm1", "gemm1", layer.up_width(), layer.hidden, layer.weights, layer.activations},
+                 tile, "up");
+  add_activation(chain, request);
+  if (request.scope == Scope::kMoeLayer && quantised)
+    add_quantise(chain, request, "quantise", layer.picks, layer.intermediate);
+  add_projection(chain, request, {"gemm2", "gemm2", layer.hidden, layer.intermediate, layer.weights, layer.activations},
+                 tile, "down");
+  add_combine(chain, request);
+  if (request.scope == Scope::kMoeLayer) add_shared_experts(chain, request);
+  return chain.seal();
+}
+
+}  // namespace
+
+constinit const Strategy kGroupedGemm = {
+    "grouped_gemm", "row-padded tiles, one item per (row block, N block), one launch per projection",
+    "Triton fused MoE (vLLM, SGLang)", kParameters, lower};
+
+}  // namespace moesim

@@ -1,0 +1,99 @@
+// grouped_gemm_persistent: one CTA a unit walks the tiles of all groups.
+//
+// Models: CUTLASS pointer-array grouped GEMM on Hopper as torch._grouped_mm launches it (facts B.3): a set-up kernel, a
+// persistent, warp-specialised kernel of 128 x 128 tiles with bulk copies, whose producer runs ahead of the epilogue;
+// for each tile the scheduler scans the groups 32 at a time and the producer rewrites and fences the tensor descriptor
+// (a global round trip each way). Leaves out: static striding of tiles over CTAs (tiles go to the next free CTA),
+// clusters. Compared: H200, bf16 (validation/README.md).
+#include <algorithm>
+
+#include "workloads/strategies/catalogue.h"
+#include "workloads/strategies/tiles.h"
+
+namespace moesim {
+namespace {
+
+constexpr ParameterInfo kParameters[] = {
+    {"block_m", "128", "row tile", 8, 256},
+    {"block_n", "128", "weight rows of a tile", 8, 512},
+    {"block_k", "64", "K of a step", 16, 1024},
+    {"buffers", "what four fifths of the unit's on-chip memory hold", "K-steps in flight", 1, 64},
+    {"look_ahead", "1", "tiles that the producer may fetch ahead; 0: an epilogue delays the next tile's loads", 0, 1},
+};
+
+constexpr double kGroupsPerScan = 32;
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+void add_projection(Chain& chain, const LowerRequest& request, const Product& product) {
+  const MoeLayer& layer = request.layer;
+  const Device device(request.hardware, request.clock_hz);
+  TileShape tile;
+  tile.block_m = parameter(request, "block_m", 128);
+  tile.block_n = parameter(request, "block_n", 128);
+  tile.block_k = parameter(request, "block_k", 64);
+  tile.warps = 12;
+  tile.bulk_copies = true;
+  tile.buffers = 1;
+  const std::int64_t step = tile_shared_bytes(tile, product.weights, product.activations);
+  const auto room = static_cast<std::int64_t>(request.hardware[Hw::kSharedMaxPerItem]);
+  tile.buffers = parameter(request, "buffers", std::clamp<std::int64_t>(room * 9 / 10 / step, 1, 12));
+
+  // Set-up: one thread a group writes problem shapes and pointers.
+  Kernel setup;
+  setup.name = "prepare_groups";
+  setup.stage = product.stage;
+  setup.helper = true;
+  ItemClass one;
+  one.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
+  one.prologue_after = device.cache_round_trips(2);
+  one.epilogue = device.cache_round_trips(1);
+  setup.classes = {one};
+  ItemGroup single;
+  single.count = 1;
+  setup.groups = {single};
+  chain.add(std::move(setup), {128, 38, 0});
+
+  const double scans =
+      static_cast<double>(divide_up(static_cast<std::int64_t>(layer.rows.size()), 32)) * kGroupsPerScan / 32;
+  const double search = scans * 6 * device.constant(Hw::kSharedLatency);  // load, five-step prefix sum over lanes
+  const Duration per_tile =
+      device.duration(search) + device.cache_round_trips(2);  // descriptor written, fenced, fetched
+  Kernel kernel;
+  kernel.name = kernel.stage = product.stage;
+  kernel.schedule = {Schedule::Kind::kPersistent, parameter(request, "look_ahead", 1), device.units()};
+  add_row_blocks(kernel, chain, device, layer.rows, product, tile);
+  for (ItemClass& item : kernel.classes) item.prologue_after = item.tile_prologue = per_tile;
+  if (kernel.groups.empty()) return;
+  LaunchShape shape = tile_launch(request, product, tile, product.stage);
+  shape.registers = std::min<std::int64_t>(shape.registers, 168);
+  chain.add(std::move(kernel), shape);
+}
+
+Lowered lower(const LowerRequest& request) {
+  const MoeLayer& layer = request.layer;
+  const bool quantised = payload_bits(layer.activations) < 16;
+  Chain chain(request);
+  if (request.scope == Scope::kMoeLayer) {
+    add_routing(chain, request, true, 1);
+    if (quantised) add_quantise(chain, request, "quantise", layer.tokens, layer.hidden);
+  }
+  add_permute(chain, request);
+  add_projection(chain, request, {"gemm1", "gemm1", layer.up_width(), layer.hidden, layer.weights, layer.activations});
+  add_activation(chain, request);
+  if (request.scope == Scope::kMoeLayer && quantised)
+    add_quantise(chain, request, "quantise", layer.picks, layer.intermediate);
+  add_projection(chain, request,
+                 {"gemm2", "gemm2", layer.hidden, layer.intermediate, layer.weights, layer.activations});
+  add_combine(chain, request);
+  if (request.scope == Scope::kMoeLayer) add_shared_experts(chain, request);
+  return chain.seal();
+}
+
+}  // namespace
+
+constinit const Strategy kGroupedGemmPersistent = {
+    "grouped_gemm_persistent", "one CTA a unit walks the tiles of all groups, descriptor change per tile",
+    "CUTLASS grouped GEMM, torch grouped_mm", kParameters, lower};
+
+}  // namespace moesim

@@ -1,0 +1,69 @@
+// A strategy lowers a MoE layer to an execution plan. One file each; catalogue.cpp lists them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "hwmodels/hardware_model.h"
+#include "sim/plan/execution_plan.h"
+#include "workloads/moe_layer.h"
+
+namespace moesim {
+
+enum class Scope {
+  kExpertFfn,  // routed experts with given routing: projections, activation, combine
+  kMoeLayer,   // and router, top-k, grouping, activation quantisation, shared experts
+};
+
+// A strategy that cannot run here is a value: sweeps go on.
+struct Infeasible {
+  std::string reason;
+};
+using Lowered = std::variant<ExecutionPlan, Infeasible>;
+
+// Whole numbers by name ("block_m", "up.registers"); what is absent follows the strategy's default rule.
+using Parameters = std::map<std::string, std::int64_t>;
+
+struct LowerRequest {
+  const MoeLayer& layer;
+  const HardwareModel& hardware;
+  double clock_hz;
+  Scope scope;
+  LaunchMode launch;
+  const Parameters& parameters;
+  std::string stage;  // "": all kernels; else only those of this stage ("gemm1", "act", ...)
+};
+
+struct ParameterInfo {
+  const char* name;
+  const char* default_rule;
+  const char* meaning;
+  std::int64_t min, max;
+};
+
+struct Strategy {
+  const char* name;
+  const char* summary;
+  const char* counterpart;  // real kernels of this structure
+  std::span<const ParameterInfo> parameters;
+  Lowered (*lower)(const LowerRequest&);
+};
+
+std::span<const Strategy> strategy_catalogue();
+
+// "grouped_gemm" or "grouped_gemm:block_m=32,swap_ab=1". Throws InputError (flag --strategy) with the nearest right
+// name.
+struct StrategyChoice {
+  const Strategy* strategy = nullptr;  // nullptr: auto, the best of all per routing
+  Parameters parameters;
+  std::string text;
+};
+StrategyChoice parse_strategy(const std::string& text);
+// Checks names and ranges against the strategy's parameter list.
+void check_parameters(const Strategy& strategy, const Parameters& parameters);
+
+}  // namespace moesim

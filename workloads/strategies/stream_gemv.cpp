@@ -1,0 +1,161 @@
+// stream_gemv: no copy, no padding: each item streams weight rows of its pick straight to registers and multiplies them
+// with one activation row.
+//
+// Models: warp-decode kernels (facts B.9) as Triton compiles them: up projection one CTA per (pick, block_n rows of
+// gate and of up), pick fastest in the grid, so that picks of one expert read the same rows at the same time and the
+// copies after the first come from the cache; activation fused. Down projection either one CTA per (token, rows), which
+// walks the token's picks and writes the combined row (16-bit weights), or one per (pick, rows), then a combine. A
+// K-step of a kernel without software pipelining is load -> wait -> convert and multiply: nothing of its own overlaps,
+// other warps do. Leaves out: the activation row's own traffic (it stays in the unit's cache), instruction fetch.
+// Compared: H200, 1-64 tokens, bf16 and fp8_block128 (validation/README.md).
+#include <algorithm>
+#include <cmath>
+
+#include "workloads/strategies/blocks.h"
+#include "workloads/strategies/catalogue.h"
+
+namespace moesim {
+namespace {
+
+constexpr ParameterInfo kParameters[] = {
+    {"up.block_n", "2 (16-bit), 8 (others)", "rows of gate and of up of a CTA", 1, 256},
+    {"up.block_k", "1024 (16-bit), 128 (others)", "K of a step", 16, 8192},
+    {"up.num_warps", "1", "warps of a CTA", 1, 16},
+    {"up.num_stages", "1", "K-steps in flight", 1, 16},
+    {"up.registers", "236 (16-bit), 123 (others)", "registers a thread as launched", 1, 512},
+    {"up.shared_bytes", "0", "on-chip bytes as launched", 0, 1 << 20},
+    {"down.block_n", "4 (16-bit), 8 (others)", "output rows of a CTA", 1, 256},
+    {"down.block_k", "1024 (16-bit), 128 (others)", "K of a step", 16, 8192},
+    {"down.num_warps", "2 (16-bit), 1 (others)", "warps of a CTA", 1, 16},
+    {"down.num_stages", "1", "K-steps in flight", 1, 16},
+    {"down.per_token", "1 (16-bit), 0 (others)", "1: a CTA walks its token's picks and combines; 0: one CTA per pick",
+     0, 1},
+    {"down.registers", "125 (16-bit), 72 (others)", "registers a thread as launched", 1, 512},
+    {"down.shared_bytes", "32 (16-bit), 128 (others)", "on-chip bytes as launched", 0, 1 << 20},
+};
+
+struct GemvShape {
+  std::int64_t block_n, block_k, warps, stages;
+  LaunchShape launch;
+};
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+GemvShape shape_of(const LowerRequest& request, const std::string& prefix, const GemvShape& defaults) {
+  GemvShape shape = defaults;
+  shape.block_n = parameter(request, prefix + ".block_n", defaults.block_n);
+  shape.block_k = parameter(request, prefix + ".block_k", defaults.block_k);
+  shape.warps = parameter(request, prefix + ".num_warps", defaults.warps);
+  shape.stages = parameter(request, prefix + ".num_stages", defaults.stages);
+  shape.launch.threads = shape.warps * static_cast<std::int64_t>(request.hardware[Hw::kWarpSize]);
+  shape.launch.registers = parameter(request, prefix + ".registers", defaults.launch.registers);
+  shape.launch.shared_bytes = parameter(request, prefix + ".shared_bytes", defaults.launch.shared_bytes);
+  return shape;
+}
+
+// An item that streams `rows` weight rows of K `k`, `picks` times one after another.
+ItemClass gemv_item(const Device& device, WeightFormat format, const GemvShape& shape, std::int64_t rows,
+                    std::int64_t k, std::int64_t picks, double bytes_of_pick, double written) {
+  ItemClass item;
+  item.steps = picks * divide_up(k, shape.block_k);
+  item.stages = shape.stages;
+  item.read = Bytes(std::llround(bytes_of_pick * static_cast<double>(picks)));
+  item.write = Bytes(std::llround(written));
+  const auto steps = static_cast<double>(item.steps);
+  const double weights = static_cast<double>(rows * k * picks) / steps;  // of a step
+  const DequantWork dequant = dequant_to_float(format);
+  const double multiply_adds = weights * (1 + dequant.multiply_adds);
+  const double conversions = weights * dequant.conversions;
+  item.pipe_seconds[static_cast<std::size_t>(PipeKind::kVector)] = device.vector_seconds(multiply_adds, conversions);
+  item.pipe_seconds[static_cast<std::size_t>(PipeKind::kLoadPort)] =
+      device.load_port_seconds(item.read.as_double() / steps);
+  // The warps of one CTA issue at most one instruction a clock each; then the partial sums' on-chip exchange.
+  const double lanes = static_cast<double>(shape.launch.threads);
+  item.step_latency = device.duration((multiply_adds + conversions) / lanes + device.constant(Hw::kSharedLatency));
+  item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
+  item.prologue_after = device.cache_round_trips(1);  // the pick's expert
+  // A tree over the lanes, then the result leaves.
+  item.epilogue = device.duration(5 * device.constant(Hw::kSharedLatency)) + device.cache_round_trips(1);
+  return item;
+}
+
+void add_up(Chain& chain, const LowerRequest& request, const GemvShape& shape) {
+  const MoeLayer& layer = request.layer;
+  const Device device(request.hardware, request.clock_hz);
+  const std::int64_t blocks = divide_up(layer.intermediate, shape.block_n);
+  const std::int64_t matrices = layer.gated ? 2 : 1;
+  Kernel kernel;
+  kernel.name = kernel.stage = "gemm1";
+  ItemClass item =
+      gemv_item(device, layer.weights, shape, matrices * shape.block_n, layer.hidden, 1,
+                layer.up_bytes().as_double() / static_cast<double>(blocks), 2.0 * static_cast<double>(shape.block_n));
+  item.first_share = static_cast<double>(layer.active) / static_cast<double>(layer.picks);
+  kernel.classes = {item};
+  ItemGroup group;
+  group.count = blocks * layer.picks;
+  group.region = chain.region("up", layer.up_bytes() * layer.active);
+  kernel.groups = {group};
+  chain.add(std::move(kernel), shape.launch);
+}
+
+void add_down(Chain& chain, const LowerRequest& request, const GemvShape& shape, bool per_token) {
+  const MoeLayer& layer = request.layer;
+  const Device device(request.hardware, request.clock_hz);
+  const std::int64_t blocks = divide_up(layer.hidden, shape.block_n);
+  const double bytes = layer.down_bytes().as_double() / static_cast<double>(blocks);
+  const double written = 2.0 * static_cast<double>(shape.block_n);
+  const double first_share = static_cast<double>(layer.active) / static_cast<double>(layer.picks);
+  const RegionId region = chain.region("down", layer.down_bytes() * layer.active);
+  Kernel kernel;
+  kernel.name = kernel.stage = "gemm2";
+  const auto add_class = [&](std::int64_t picks_of_item, std::int64_t items) {
+    ItemClass item =
+        gemv_item(device, layer.weights, shape, shape.block_n, layer.intermediate, picks_of_item, bytes, written);
+    item.first_share = first_share;
+    kernel.classes.push_back(item);
+    ItemGroup group;
+    group.item_class = static_cast<std::uint32_t>(kernel.classes.size() - 1);
+    group.count = items;
+    group.region = region;
+    kernel.groups.push_back(group);
+  };
+  if (per_token) {
+    // Tokens with equally many local picks are alike (one class without expert parallelism).
+    std::vector<std::int64_t> tokens_with(static_cast<std::size_t>(layer.topk + 1), 0);
+    for (const std::int64_t picks : layer.token_picks) ++tokens_with[static_cast<std::size_t>(picks)];
+    for (std::int64_t picks = layer.topk; picks > 0; --picks) {
+      const std::int64_t tokens = tokens_with[static_cast<std::size_t>(picks)];
+      if (tokens > 0) add_class(picks, tokens * blocks);
+    }
+  } else {
+    add_class(1, layer.picks * blocks);
+  }
+  chain.add(std::move(kernel), shape.launch);
+}
+
+Lowered lower(const LowerRequest& request) {
+  const MoeLayer& layer = request.layer;
+  const bool wide = payload_bits(layer.weights) >= 16;
+  const GemvShape up =
+      shape_of(request, "up", wide ? GemvShape{2, 1024, 1, 1, {32, 236, 0}} : GemvShape{8, 128, 1, 1, {32, 123, 0}});
+  const GemvShape down = shape_of(
+      request, "down", wide ? GemvShape{4, 1024, 2, 1, {64, 125, 32}} : GemvShape{8, 128, 1, 1, {32, 72, 128}});
+  const bool per_token = parameter(request, "down.per_token", wide ? 1 : 0) != 0;
+  Chain chain(request);
+  if (request.scope == Scope::kMoeLayer) add_routing(chain, request, false, 1);
+  if (layer.picks > 0) {
+    add_up(chain, request, up);
+    add_down(chain, request, down, per_token);
+  }
+  if (!per_token) add_combine(chain, request);
+  if (request.scope == Scope::kMoeLayer) add_shared_experts(chain, request);
+  return chain.seal();
+}
+
+}  // namespace
+
+constinit const Strategy kStreamGemv = {
+    "stream_gemv", "each item streams weight rows of one pick straight to registers; no copy, no padding",
+    "warp decode, gather fused into GEMV", kParameters, lower};
+
+}  // namespace moesim

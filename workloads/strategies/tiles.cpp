@@ -1,0 +1,155 @@
+#include "workloads/strategies/tiles.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace moesim {
+namespace {
+
+constexpr std::int64_t kSwapGranule = 8;    // columns of the smallest mma/wgmma N
+constexpr double kBytesPerMatrixStep = 32;  // K bytes of one mma instruction, whatever the type
+constexpr std::int64_t kScaleBlock = 128;
+constexpr double kResultBytes = 2;  // results leave in 16 bits
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+double element_bytes(WeightFormat format) { return payload_bits(format) / 8; }
+
+// FLOP a clock and unit with inputs of these formats; falls back to 16-bit products where the type is missing.
+double matrix_rate(const Device& device, WeightFormat weights, WeightFormat activations) {
+  const HardwareModel& hw = device.hardware();
+  const double wide = hw[Hw::kMatrixBf16];
+  const auto or_wide = [&](Hw id) { return hw.has(id) ? hw[id] : wide; };
+  switch (activations.dtype) {
+    case Dtype::kFp8:
+    case Dtype::kFp8Block128:
+      return or_wide(Hw::kMatrixFp8);
+    case Dtype::kInt8:
+      return or_wide(Hw::kMatrixInt8);
+    case Dtype::kNvfp4:
+      return weights.dtype == Dtype::kNvfp4 ? or_wide(Hw::kMatrixFp4) : or_wide(Hw::kMatrixFp8);
+    case Dtype::kFp32:
+    case Dtype::kBf16:
+    case Dtype::kFp16:
+    case Dtype::kInt4:
+    case Dtype::kMxfp4:
+      return wide;
+  }
+  return wide;
+}
+
+}  // namespace
+
+std::int64_t tile_shared_bytes(const TileShape& tile, WeightFormat weights, WeightFormat activations) {
+  const double step =
+      static_cast<double>(tile.block_k) * (static_cast<double>(tile.block_n) * element_bytes(weights) +
+                                           static_cast<double>(tile.block_m) * element_bytes(activations));
+  return std::llround(static_cast<double>(tile.buffers) * step);
+}
+
+std::int64_t tile_registers(const TileShape& tile, std::int64_t warp_size) {
+  return std::min<std::int64_t>(255, 48 + 2 * divide_up(tile.block_m * tile.block_n, tile.warps * warp_size));
+}
+
+LaunchShape tile_launch(const LowerRequest& request, const Product& product, const TileShape& tile,
+                        const std::string& prefix) {
+  const auto warp = static_cast<std::int64_t>(request.hardware[Hw::kWarpSize]);
+  return {tile.warps * warp, parameter(request, prefix + ".registers", tile_registers(tile, warp)),
+          parameter(request, prefix + ".shared_bytes", tile_shared_bytes(tile, product.weights, product.activations))};
+}
+
+std::int64_t issued_rows(const Device& device, const TileShape& tile, std::int64_t rows) {
+  if (tile.swap_ab) return divide_up(rows, kSwapGranule) * kSwapGranule;
+  const auto async = static_cast<std::int64_t>(device.constant(Hw::kMatrixAsyncRows));
+  // Asynchronous instructions work on whole blocks of rows; smaller tiles take the synchronous path.
+  return tile.block_m >= async ? divide_up(tile.block_m, async) * async : tile.block_m;
+}
+
+ItemClass tile_item(const Device& device, const Product& product, const TileShape& tile, std::int64_t issued,
+                    double useful) {
+  const std::int64_t n_blocks = divide_up(product.n, tile.block_n);
+  const double weight_bytes =
+      matrix_bytes(product.weights, product.n, product.k).as_double() / static_cast<double>(n_blocks);
+  const double activation_element = element_bytes(product.activations);
+  const auto block_n = static_cast<double>(tile.block_n);
+  const auto block_k = static_cast<double>(tile.block_k);
+
+  ItemClass item;
+  item.steps = divide_up(product.k, tile.block_k);
+  item.stages = tile.buffers;
+  item.read = Bytes(std::llround(weight_bytes));
+  item.resident_read = Bytes(std::llround(useful * static_cast<double>(product.k) * activation_element));
+  item.write =
+      Bytes(std::llround(useful * static_cast<double>(product.n) / static_cast<double>(n_blocks) * kResultBytes));
+
+  const auto async = static_cast<std::int64_t>(device.constant(Hw::kMatrixAsyncRows));
+  const bool synchronous = !tile.swap_ab && tile.block_m < async;
+  const double rate = matrix_rate(device, product.weights, product.activations) *
+                      (synchronous ? device.constant(Hw::kMatrixSyncFraction) : 1.0);
+  const auto issued_d = static_cast<double>(issued);
+  item.pipe_seconds[static_cast<std::size_t>(PipeKind::kMatrix)] =
+      device.seconds(2 * issued_d * block_n * block_k / rate);
+  item.useful_share = useful / issued_d;
+
+  const DequantWork dequant = dequant_to_matrix(product.weights, product.activations);
+  double multiply_adds = dequant.multiply_adds * block_n * block_k;
+  if (product.weights.dtype == Dtype::kFp8Block128) {
+    multiply_adds +=
+        issued_d * block_n * block_k / static_cast<double>(kScaleBlock);  // partial sums promoted with scales
+  }
+  item.pipe_seconds[static_cast<std::size_t>(PipeKind::kVector)] =
+      device.vector_seconds(multiply_adds, dequant.conversions * block_n * block_k);
+
+  const double copied =
+      block_k * (block_n * element_bytes(product.weights) + static_cast<double>(tile.block_m) * activation_element);
+  item.pipe_seconds[static_cast<std::size_t>(PipeKind::kLoadPort)] =
+      device.load_port_seconds((weight_bytes + item.resident_read.as_double()) / static_cast<double>(item.steps));
+  if (!tile.bulk_copies) {
+    const double per_clock = static_cast<double>(tile.warps) * device.constant(Hw::kAsyncCopyPerWarp);
+    item.step_issue = device.duration(copied / per_clock);
+  }
+  const double chain = block_k * std::max(activation_element, 1.0) / kBytesPerMatrixStep;
+  double serial =
+      chain * device.constant(Hw::kMatrixLatency) + device.constant(Hw::kSharedLatency) + device.constant(Hw::kBarrier);
+  if (product.weights.dtype == Dtype::kFp8Block128) serial += device.constant(Hw::kSharedLatency);  // scales
+  item.step_latency = device.duration(serial);
+
+  item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
+  item.prologue_after = device.cache_round_trips(2);  // the block's expert, then its row numbers
+  item.epilogue = device.cache_round_trips(1);        // results leave
+  return item;
+}
+
+void add_row_blocks(Kernel& kernel, Chain& chain, const Device& device,
+                    const std::vector<std::int64_t>& rows_of_experts, const Product& product, const TileShape& tile) {
+  struct Bucket {
+    std::int64_t issued = 0, rows = 0, blocks = 0;
+  };
+  std::vector<Bucket> buckets;
+  const std::int64_t n_blocks = divide_up(product.n, tile.block_n);
+  const Bytes matrix = matrix_bytes(product.weights, product.n, product.k);
+  for (std::size_t e = 0; e < rows_of_experts.size(); ++e) {
+    if (rows_of_experts[e] == 0) continue;
+    const RegionId region = chain.region(product.stage, matrix);
+    for (std::int64_t rows = rows_of_experts[e]; rows > 0; rows -= tile.block_m) {
+      const std::int64_t useful = std::min(rows, tile.block_m);
+      const std::int64_t issued = issued_rows(device, tile, useful);
+      auto bucket = std::find_if(buckets.begin(), buckets.end(), [&](const Bucket& b) { return b.issued == issued; });
+      if (bucket == buckets.end()) bucket = buckets.insert(buckets.end(), Bucket{issued});
+      bucket->rows += useful;
+      ++bucket->blocks;
+      ItemGroup group;
+      group.item_class = static_cast<std::uint32_t>(bucket - buckets.begin());
+      group.count = n_blocks;
+      group.region = region;
+      group.label = static_cast<std::int32_t>(e);
+      kernel.groups.push_back(group);
+    }
+  }
+  for (const Bucket& b : buckets) {
+    kernel.classes.push_back(
+        tile_item(device, product, tile, b.issued, static_cast<double>(b.rows) / static_cast<double>(b.blocks)));
+  }
+}
+
+}  // namespace moesim

@@ -1,0 +1,60 @@
+// Matrix products in tiles: what one work item of a GEMM does.
+//
+// Models: a CTA computes block_m rows x block_n columns over K in steps of block_k. Equations:
+//   bytes       weights block_n x K (payload and scales), useful rows of activations (from the cache)
+//   in flight   `buffers` steps
+//   issue       bytes of a step / (warps x bytes that a warp can issue as asynchronous copies); none for bulk copies
+//   serial      (block_k x element bytes / 32) dependent matrix steps + one on-chip load + one barrier
+//   matrix pipe 2 x issued rows x block_n x block_k / rate; the synchronous path reaches hw matrix.sync_fraction of the
+//   peak
+// Leaves out: bank conflicts, address arithmetic, DRAM locality of short rows.
+// Sources: facts on Triton fused MoE (vLLM, SGLang), CUTLASS grouped GEMM, mma and wgmma timing (Hopper
+// microbenchmarks).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "workloads/strategies/blocks.h"
+
+namespace moesim {
+
+struct TileShape {
+  std::int64_t block_m = 16;
+  std::int64_t block_n = 64;
+  std::int64_t block_k = 128;
+  std::int64_t warps = 4;
+  std::int64_t buffers = 3;  // K-steps in flight
+  bool bulk_copies = false;  // TMA: no per-warp issue limit
+  bool swap_ab = false;      // weights on the row side; rows are issued in eights
+};
+
+struct Product {
+  std::string name, stage;
+  std::int64_t n = 0, k = 0;  // weight matrix [n, k]
+  WeightFormat weights, activations;
+};
+
+// Bytes of on-chip memory that the tile's buffers take.
+std::int64_t tile_shared_bytes(const TileShape& tile, WeightFormat weights, WeightFormat activations);
+// Registers a thread: 48 and two for each accumulator that it holds (measured: 64 at 16 x 64 on 4 warps, 180 at 128 x
+// 128 on 8).
+std::int64_t tile_registers(const TileShape& tile, std::int64_t warp_size);
+
+// What a launch of the tile states, unless `prefix`.registers and `prefix`.shared_bytes are given as parameters.
+LaunchShape tile_launch(const LowerRequest& request, const Product& product, const TileShape& tile,
+                        const std::string& prefix);
+
+// Rows that the matrix pipe is given for `rows` useful ones.
+std::int64_t issued_rows(const Device& device, const TileShape& tile, std::int64_t rows);
+
+// One item of `issued` rows, of which `useful` (on average over its class) were asked for.
+ItemClass tile_item(const Device& device, const Product& product, const TileShape& tile, std::int64_t issued,
+                    double useful);
+
+// Adds classes and groups for the layer's active experts: one group per row block of an expert, N blocks its items. Row
+// blocks that issue equally many rows are one class with their mean of useful rows, so that alike items stay alike.
+void add_row_blocks(Kernel& kernel, Chain& chain, const Device& device,
+                    const std::vector<std::int64_t>& rows_of_experts, const Product& product, const TileShape& tile);
+
+}  // namespace moesim
