@@ -9,9 +9,11 @@ namespace moesim {
 namespace {
 
 constexpr double kHighestT = 1e5;     // more bytes in flight than any machine holds
-constexpr double kTolerance = 1e-8;   // of t
+constexpr double kTolerance = 1e-6;   // of t
 constexpr double kLeastStep = 1e-15;  // seconds; a step of nothing still ends
+constexpr int kWarmSteps = 6;         // from the last solution; then once more from nothing
 constexpr int kNewtonSteps = 20;
+constexpr double kFar = 0.05;  // of t
 constexpr int kFullSteps = 10;
 constexpr double kSweepTolerance = 1e-7;  // of t, where Newton's method cycled
 constexpr int kBracketSteps = 60;
@@ -66,41 +68,59 @@ double ChannelSolver::factor(std::size_t channel, double t) const {
   return p == 2 ? std::sqrt(1 + t * t) : std::pow(1 + std::pow(t, p), 1 / p);
 }
 
-bool ChannelSolver::newton(std::span<const ActiveFlow> flows, ChannelArray& factors) {
+bool ChannelSolver::newton(std::span<const ActiveFlow> flows, ChannelArray& factors, int steps) {
   const std::size_t n = channels();
-  for (int step = 0; step < kNewtonSteps; ++step) {
-    ChannelArray excess{};
-    ChannelArray load{};
-    std::array<ChannelArray, kMaxChannels> slope{};  // of load i by factor j
-    factors.fill(1);
+  factors.fill(1);
+  rates_.resize(flows.size());
+  for (int step = 0; step < steps; ++step) {
     for (std::size_t j = 0; j < n; ++j) factors[j] = factor(j, t_[j]);
-    for (const ActiveFlow& f : flows) {
-      const double by_latency = latency(*f.flow, factors) / f.flow->stages;
-      const double time = std::max({by_latency, f.flow->floor, kLeastStep});
-      const double rate = f.items / time;
-      for (std::size_t i = 0; i < n; ++i) load[i] += rate * f.flow->bytes[i];
-      if (by_latency < time) continue;
-      const double per_factor = rate / (f.flow->stages * time);
-      for (std::size_t i = 0; i < n; ++i) {
-        for (std::size_t j = 0; j < n; ++j) slope[i][j] -= per_factor * f.flow->bytes[i] * f.flow->queue[j];
-      }
+    ChannelArray load{};
+    for (std::size_t i = 0; i < flows.size(); ++i) {
+      const FlowClass& flow = *flows[i].flow;
+      double by_latency = flow.serial;
+      for (std::size_t j = 0; j < n; ++j) by_latency += flow.hop[j] + flow.queue[j] * (factors[j] - 1);
+      by_latency /= flow.stages;
+      const double time = std::max({by_latency, flow.floor, kLeastStep});
+      const double rate = flows[i].items / time;
+      // By how much it falls with the latencies: not at all at the floor.
+      rates_[i] = by_latency < time ? 0 : rate / (flow.stages * time);
+      for (std::size_t j = 0; j < n; ++j) load[j] += rate * flow.bytes[j];
     }
     bool done = true;
-    ChannelArray by_t{};  // of factor j by t_j
+    ChannelArray excess{};
     for (std::size_t j = 0; j < n; ++j) {
       excess[j] = factors[j] * load[j] / peak_[j] - t_[j];
       if (std::abs(excess[j]) > kTolerance * std::max(1.0, t_[j])) done = false;
-      const double use = t_[j] / factors[j];
-      by_t[j] = knee_[j] == 2 ? use : std::pow(use, knee_[j] - 1);
     }
     if (done) return true;
-    for (std::size_t i = 0; i < n; ++i) {
-      for (std::size_t j = 0; j < n; ++j) slope[i][j] *= factors[i] / peak_[i] * by_t[j];
-      slope[i][i] += by_t[i] * load[i] / peak_[i] - 1;
+    std::array<ChannelArray, kMaxChannels> slope{};  // of excess i by t_j
+    for (std::size_t f = 0; f < flows.size(); ++f) {
+      if (rates_[f] == 0) continue;
+      for (std::size_t i = 0; i < n; ++i) {
+        for (std::size_t j = 0; j < n; ++j)
+          slope[i][j] -= rates_[f] * flows[f].flow->bytes[i] * flows[f].flow->queue[j];
+      }
     }
+    ChannelArray factor_by_t{};
+    for (std::size_t j = 0; j < n; ++j) {
+      const double use = t_[j] / factors[j];
+      factor_by_t[j] = knee_[j] == 2 ? use : std::pow(use, knee_[j] - 1);
+    }
+    for (std::size_t i = 0; i < n; ++i) {
+      for (std::size_t j = 0; j < n; ++j) slope[i][j] *= factors[i] / peak_[i] * factor_by_t[j];
+      slope[i][i] += factor_by_t[i] * load[i] / peak_[i] - 1;
+    }
+    const ChannelArray wanted = excess;  // > 0: t is too low
     if (!solve_linear(slope, excess, n)) return false;
     const double damping = step < kFullSteps ? 1 : 0.5;  // kinks make full steps cycle
-    for (std::size_t j = 0; j < n; ++j) t_[j] = std::clamp(t_[j] - damping * excess[j], 0.0, kHighestT);
+    for (std::size_t j = 0; j < n; ++j) {
+      double next = t_[j] - damping * excess[j];
+      // Flows at their floor hide how the load will fall: far from the root, do not follow a step to the wrong side.
+      const bool far = std::abs(wanted[j]) > kFar * std::max(1.0, t_[j]);
+      if (far && wanted[j] > 0 && next < t_[j]) next = 2 * t_[j] + 0.5;
+      if (far && wanted[j] < 0 && next > t_[j]) next = t_[j] / 2;
+      t_[j] = std::clamp(next, 0.0, kHighestT);
+    }
   }
   return false;
 }
@@ -141,7 +161,12 @@ double ChannelSolver::bracketed(std::size_t channel, std::span<const ActiveFlow>
 }
 
 void ChannelSolver::solve(std::span<const ActiveFlow> flows, std::span<double> step_times, ChannelArray& factors) {
-  if (!newton(flows, factors)) {
+  bool solved = newton(flows, factors, kWarmSteps);
+  if (!solved) {
+    t_.fill(0);
+    solved = newton(flows, factors, kNewtonSteps);
+  }
+  if (!solved) {
     factors.fill(1);
     t_.fill(0);
     for (int sweep = 0; sweep < kSweeps; ++sweep) {

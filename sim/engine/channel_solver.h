@@ -49,9 +49,10 @@ class ChannelSolver {
 
  private:
   [[nodiscard]] double factor(std::size_t channel, double t) const;
-  [[nodiscard]] bool newton(std::span<const ActiveFlow> flows, ChannelArray& factors);
+  [[nodiscard]] bool newton(std::span<const ActiveFlow> flows, ChannelArray& factors, int steps);
   [[nodiscard]] double bracketed(std::size_t channel, std::span<const ActiveFlow> flows, ChannelArray& factors) const;
   ChannelArray t_{};
+  std::vector<double> rates_;
   std::vector<double> peak_, knee_;
 };
 

@@ -1,25 +1,25 @@
 // The active flows: one record per class of alike items, whatever their number.
 //
 // All items of a record progress at one rate, so a record keeps one virtual progress and a FIFO of cohorts; starting or
-// ending a cohort costs the same for one item as for a thousand.
+// ending a cohort costs the same for one item as for a thousand. Rates change only when a cohort starts or ends; states
+// solved before are remembered.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
-#include "sim/engine/channel_solver.h"
-#include "sim/plan/kernel.h"
-#include "sim/timeline/attribution.h"
+#include "sim/engine/flow_physics.h"
 
 namespace moesim {
 
 struct FlowKey {
   std::uint32_t kernel = 0;
   std::uint32_t item_class = 0;
-  std::int64_t level = 1;                          // items that share a unit's pipes
-  std::array<std::int8_t, kMaxChannels> misses{};  // of CacheState::kShareSteps, per cache level
-  bool reread = false;                             // the region had been read before
+  std::int64_t level = 1;  // items that share a unit's pipes
+  MissSteps misses{};
+  bool reread = false;  // the region had been read before
   friend bool operator==(const FlowKey&, const FlowKey&) = default;
 };
 
@@ -28,22 +28,11 @@ struct FlowCohort {
   std::uint32_t cohort;  // index in the engine's table
 };
 
-// All that decides a class's rate and blame; kernels alike share it, so that solved rates are found again.
-struct FlowPhysics {
-  FlowClass flow;    // floor left out
-  double steps = 1;  // K-steps of an item (fractional when items are cut for an ablation)
-  std::array<double, kPipeCount> pipe_seconds{};
-  double useful_share = 1;
-  double issue = 0;  // seconds
-  bool reread = false;
-  friend bool operator==(const FlowPhysics&, const FlowPhysics&) = default;
-};
-
 struct FlowRecord {
   FlowKey key;
-  std::uint32_t physics = 0;  // index of its FlowPhysics
-  FlowClass flow;             // as of now: with its floor
-  double steps = 1;
+  std::uint32_t physics = 0;
+  FlowClass flow;                           // the physics' with the present floor
+  double steps = 1;                         // K-steps of an item
   std::int64_t items = 0;                   // active now
   double progress = 0;                      // items' worth of progress since the record was made
   double rate = 0;                          // of progress, per second
@@ -52,15 +41,57 @@ struct FlowRecord {
   std::size_t head = 0;
 
   [[nodiscard]] bool empty() const { return head == fifo.size(); }
-  void push(double finish, std::uint32_t cohort) { fifo.push_back({finish, cohort}); }
-  FlowCohort pop() {
-    const FlowCohort front = fifo[head++];
-    if (head == fifo.size()) {
-      fifo.clear();
-      head = 0;
+  [[nodiscard]] const FlowCohort& front() const { return fifo[head]; }
+  FlowCohort pop();
+};
+
+class FlowTable {
+ public:
+  explicit FlowTable(const Machine& machine);
+
+  [[nodiscard]] FlowRecord& operator[](std::uint32_t index) { return records_[index]; }
+  [[nodiscard]] const FlowRecord& operator[](std::uint32_t index) const { return records_[index]; }
+  // Records with items, in the order in which they became active (empty ones are dropped by resolve()).
+  [[nodiscard]] const std::vector<std::uint32_t>& active() const { return active_; }
+  [[nodiscard]] const FlowPhysics& physics(const FlowRecord& record) const { return physics_[record.physics]; }
+
+  std::uint32_t add_record(const FlowKey& key, const FlowPhysics& physics);
+  void start(std::uint32_t index, std::int64_t items);  // the caller pushes or merges the cohort
+
+  // Solves the rates. `sharing(record)`: items that share a unit's pipes with one of the record's, itself included.
+  template <class Sharing>
+  void resolve(const Sharing& sharing) {
+    drop_empty();
+    for (const std::uint32_t i : active_) {
+      FlowRecord& record = records_[i];
+      record.flow.floor = physics_[record.physics].floor(sharing(record));
     }
-    return front;
+    solve();
   }
+  void advance(double seconds);
+
+  // Picoseconds from now to the end of the record's first cohort.
+  [[nodiscard]] std::int64_t time_left(const FlowRecord& record) const;
+
+ private:
+  // Rates of a state that was solved before.
+  struct Memo {
+    std::vector<double> key;  // per active record: its physics, items, floor
+    std::vector<double> rates;
+    std::vector<std::array<double, kBlameCount>> blames;
+  };
+
+  void drop_empty();
+  void solve();
+
+  ChannelSolver solver_;
+  std::vector<FlowPhysics> physics_;
+  std::vector<FlowRecord> records_;
+  std::vector<std::uint32_t> active_;
+  std::vector<Memo> memo_;
+  std::vector<double> key_;
+  std::vector<ActiveFlow> solver_flows_;
+  std::vector<double> step_times_;
 };
 
 }  // namespace moesim

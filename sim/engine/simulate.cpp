@@ -1,13 +1,11 @@
 #include "sim/engine/simulate.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <optional>
 
 #include "sim/engine/cache.h"
-#include "sim/engine/channel_solver.h"
 #include "sim/engine/event_queue.h"
 #include "sim/engine/flow_table.h"
 #include "sim/engine/slots.h"
@@ -16,21 +14,20 @@
 namespace moesim {
 namespace {
 
-// A wave starts as this many cohorts, staggered by the dispatch rate, so that items stay out of step as they do on a
-// device. More cohorts cost time and change results by less than the 0.5 % that the cohort test allows; kernels of few
-// waves take more of them, since a cohort's stagger is a larger share of their time.
-constexpr std::int64_t kCohortsPerWave = 4;
-constexpr std::int64_t kCohortsPerWaveShort = 8;
-constexpr std::int64_t kShortWaves = 4;
+// A wave starts as several cohorts, staggered by the dispatch rate, so that items stay out of step as they do on a device. More cohorts
+// cost time and change results by less than the 0.5 % that the cohort test allows. Kernels of few waves take more of them, since a
+// cohort's stagger is a larger share of their time.
+std::int64_t cohorts_per_wave(std::int64_t items, std::int64_t slots) { return items <= 4 * slots ? 8 : 4; }
+
 // Ablation of the tail: items are cut into this many.
 constexpr double kTailCuts = 32;
+
 // Cohorts of different classes that end within a window of each other end together, in its middle: some a little early,
 // some a little late, so that classes that hardly differ do not splinter the cohorts. The window is a share of an
 // item's time that grows with the waves still to come: it stays below kEndTogether of the kernel's remaining time.
 constexpr double kEndTogether = 1.0 / 16384;
 constexpr double kLeastWindow = 1.0 / 256;
 constexpr double kMostWindow = 1.0 / 8;
-constexpr std::size_t kMemoSlots = 1024;
 
 enum class EventKind : std::uint8_t { kKernelReady, kWaitOver, kFlowStart, kItemsEnd };
 
@@ -78,22 +75,12 @@ struct KernelState {
   KernelResult result;
 };
 
-// Rates of a state that was solved before: the same records, items and floors come back wave after wave.
-struct Memo {
-  std::vector<double> key;  // per active record: its physics, items, floor
-  std::vector<double> rates;
-  std::vector<std::array<double, kBlameCount>> blames;
-};
-
 class Engine {
  public:
   Engine(const ExecutionPlan& plan, const Machine& machine, const SimulateOptions& options);
   SimulationResult run();
 
  private:
-  [[nodiscard]] bool without(Effect effect) const {
-    return (options_.without & static_cast<std::uint32_t>(effect)) != 0;
-  }
   [[nodiscard]] const Kernel& kernel(std::uint32_t k) const { return plan_.kernels()[k]; }
   [[nodiscard]] std::int64_t scaled(Duration d) const { return std::llround(d.as_double() / cuts_); }
 
@@ -115,34 +102,25 @@ class Engine {
   [[nodiscard]] bool may_pass_wait(std::uint32_t k, std::uint32_t group) const;
 
   void resolve_rates();
-  void set_blame(FlowRecord& record, const ChannelArray& factors) const;
   void resolve_blame();
   void advance(std::int64_t to);
   [[nodiscard]] std::int64_t next_end();
-  [[nodiscard]] std::int64_t finish_time(const FlowRecord& record) const;
 
   const ExecutionPlan& plan_;
   const Machine& machine_;
   const SimulateOptions& options_;
-  ChannelSolver solver_;
+  const EffectSet without_;
   double cuts_ = 1;
   std::int64_t now_ = 0;
   double dispatch_free_ = 0;
   std::vector<KernelState> states_;
   std::vector<CacheState> caches_;
-  std::vector<FlowPhysics> physics_;
-  std::vector<FlowRecord> flows_;
-  std::vector<std::uint32_t> active_;  // records with items, in the order in which they became active
+  FlowTable flows_;
   std::vector<Cohort> cohorts_;
   std::vector<std::uint32_t> free_cohorts_;
   EventQueue<Event> events_;
   std::vector<std::vector<std::uint32_t>> successors_;
   std::vector<std::uint32_t> running_;  // kernels launched and not done, in launch order
-  std::vector<Memo> memo_ = std::vector<Memo>(kMemoSlots);
-  std::vector<double> memo_key_;
-  std::vector<std::uint32_t> pending_;  // cohorts of this round of starts that may still grow
-  std::vector<ActiveFlow> solver_flows_;
-  std::vector<double> step_times_;
   bool rates_stale_ = false;
   bool blame_stale_ = true;
   bool idle_ = true;
@@ -154,10 +132,11 @@ Engine::Engine(const ExecutionPlan& plan, const Machine& machine, const Simulate
     : plan_(plan),
       machine_(machine),
       options_(options),
-      solver_(machine),
+      without_(options.without),
       states_(plan.kernels().size()),
+      flows_(machine),
       successors_(plan.kernels().size()) {
-  if (without(Effect::kTail)) cuts_ = kTailCuts;
+  if (without_.has(Effect::kTail)) cuts_ = kTailCuts;
   for (const CacheLevel& level : machine.caches) caches_.emplace_back(level.useful_capacity, plan.regions().size());
   const auto& offsets = plan.predecessor_offsets();
   for (std::uint32_t k = 0; k < states_.size(); ++k) {
@@ -169,7 +148,7 @@ Engine::Engine(const ExecutionPlan& plan, const Machine& machine, const Simulate
     s.slots -= s.slots % kernel(k).gang;
     MOESIM_CHECK(s.slots > 0);  // a strategy that does not fit is infeasible before it gets here
     const std::int64_t wave = std::min(s.slots, s.remaining);
-    const std::int64_t cohorts = s.remaining <= kShortWaves * s.slots ? kCohortsPerWaveShort : kCohortsPerWave;
+    const std::int64_t cohorts = cohorts_per_wave(s.remaining, s.slots);
     s.quantum = std::max(kernel(k).gang, (wave + cohorts - 1) / cohorts / kernel(k).gang * kernel(k).gang);
     s.result.items = s.remaining;
     s.result.slots = s.slots;
@@ -195,7 +174,7 @@ void Engine::consider_launch(std::uint32_t k) {
   s.ready_pushed = true;
   s.result.launch = TimePoint(now_);
   Duration delay;
-  if (!without(Effect::kLaunch)) {
+  if (!without_.has(Effect::kLaunch)) {
     switch (plan_.launch_mode()) {
       case LaunchMode::kStream:
         delay = machine_.launch_stream;
@@ -323,7 +302,7 @@ void Engine::start_cohort(std::uint32_t k, std::int64_t items, std::int64_t leve
     for (std::size_t j = 0; j < caches_.size(); ++j) {
       key.reread = key.reread || caches_[j].known(region);
       int misses = caches_[j].miss_steps(region, start_share);
-      if (without(Effect::kRereads) && caches_[j].known(region)) misses = 0;
+      if (without_.has(Effect::kRereads) && caches_[j].known(region)) misses = 0;
       key.misses[j] = static_cast<std::int8_t>(misses);
       reaching *= static_cast<double>(misses) / CacheState::kShareSteps;
       caches_[j].insert(reaching);
@@ -360,7 +339,7 @@ void Engine::start_cohort(std::uint32_t k, std::int64_t items, std::int64_t leve
   if (persistent && !first_on_slot) {
     cohort.after_wait = scaled(c.tile_prologue);
   } else {
-    const double half = without(Effect::kLaunch) ? 0 : machine_.dispatch_interval.as_double() * all / 2;
+    const double half = without_.has(Effect::kLaunch) ? 0 : machine_.dispatch_interval.as_double() * all / 2;
     start = std::max(start, dispatch_free_ + half);
     dispatch_free_ = start + half;
     before = scaled(c.prologue_before) + (first_on_slot ? scaled(c.first_prologue) : 0);
@@ -416,55 +395,9 @@ std::uint32_t Engine::flow_for(const FlowKey& key) {
   for (const std::uint32_t i : s.flows) {
     if (flows_[i].key == key) return i;
   }
-  const ItemClass& c = kernel(key.kernel).classes[key.item_class];
-  FlowPhysics record;
-  record.steps = static_cast<double>(c.steps) / cuts_;
-  record.pipe_seconds = c.pipe_seconds;
-  if (without(Effect::kPadding)) record.pipe_seconds[static_cast<std::size_t>(PipeKind::kMatrix)] *= c.useful_share;
-  if (without(Effect::kVector)) record.pipe_seconds[static_cast<std::size_t>(PipeKind::kVector)] = 0;
-  if (without(Effect::kCacheBandwidth)) record.pipe_seconds[static_cast<std::size_t>(PipeKind::kLoadPort)] = 0;
-  record.useful_share = without(Effect::kPadding) ? 1 : c.useful_share;
-  record.issue = to_seconds(c.step_issue);
-  record.reread = key.reread;
-  const double steps = static_cast<double>(c.steps);
-  const double weights = c.read.as_double() / steps;
-  const double all = weights + c.resident_read.as_double() / steps;
-  double reaching = all;
-  const std::size_t memory = caches_.size();
-  for (std::size_t j = 0; j <= memory; ++j) {
-    double beyond = 0;
-    if (j < memory) {
-      const double base = j == 0 ? weights * c.first_share : reaching;
-      beyond = base * static_cast<double>(key.misses[j]) / CacheState::kShareSteps;
-    }
-    record.flow.bytes[j] = reaching + (j < memory ? machine_.caches[j].fill_weight * beyond : 0);
-    if (all > 0) {
-      const double latency = to_seconds(machine_.channels[j].latency);
-      record.flow.hop[j] = (reaching - beyond) / all * latency;
-      record.flow.queue[j] = reaching / all * latency;
-    }
-    reaching = beyond;
-  }
-  // Stores are not waited for, but back up when the memory does.
-  const double written = c.write.as_double() / steps * machine_.memory_write_weight;
-  record.flow.bytes[memory] += written;
-  if (written > 0) {
-    record.flow.queue[memory] += written / (all + written) * to_seconds(machine_.channels[memory].latency);
-  }
-  if (without(Effect::kCacheBandwidth)) {
-    for (std::size_t j = 0; j < memory; ++j) record.flow.bytes[j] = record.flow.queue[j] = 0;
-  }
-  record.flow.serial = record.issue + (without(Effect::kSerialStep) ? 0 : to_seconds(c.step_latency));
-  record.flow.stages = static_cast<double>(std::min(c.stages, c.steps));
-  auto physics = std::find(physics_.begin(), physics_.end(), record);
-  if (physics == physics_.end()) physics = physics_.insert(physics_.end(), record);
-  FlowRecord made;
-  made.key = key;
-  made.physics = static_cast<std::uint32_t>(physics - physics_.begin());
-  made.flow = record.flow;
-  made.steps = record.steps;
-  flows_.push_back(std::move(made));
-  s.flows.push_back(static_cast<std::uint32_t>(flows_.size() - 1));
+  const ItemClass& item = kernel(key.kernel).classes[key.item_class];
+  const FlowPhysics physics = make_physics(machine_, item, key.misses, key.reread, cuts_, without_);
+  s.flows.push_back(flows_.add_record(key, physics));
   return s.flows.back();
 }
 
@@ -473,17 +406,16 @@ void Engine::flow_start(std::uint32_t index) {
   KernelState& s = states_[cohort.kernel];
   FlowRecord& record = flows_[cohort.flow];
   s.delayed -= cohort.items;
-  if (record.items == 0) active_.push_back(cohort.flow);
-  record.items += cohort.items;
+  flows_.start(cohort.flow, cohort.items);
   rates_stale_ = true;
   const double finish = record.progress + 1;
   if (options_.cohorts && !options_.record_spans && s.group_unfinished.empty() && !record.empty() && record.rate > 0) {
-    // Splinters that follow each other closer than half the stagger of whole cohorts become one, done at their mean.
+    // Splinters that follow each other closer than whole cohorts do become one, done at their mean.
     FlowCohort& tail = record.fifo.back();
     Cohort& earlier = cohorts_[tail.cohort];
     const double apart = (finish - tail.finish) / record.rate * kPicosecondsPerSecond;
     const double stagger = machine_.dispatch_interval.as_double() * static_cast<double>(s.quantum);
-    if (apart <= stagger / 2 && earlier.items + cohort.items <= s.quantum) {
+    if (apart <= stagger && earlier.items + cohort.items <= s.quantum) {
       const double share = static_cast<double>(cohort.items) / static_cast<double>(earlier.items + cohort.items);
       tail.finish += share * (finish - tail.finish);
       earlier.items += cohort.items;
@@ -491,7 +423,7 @@ void Engine::flow_start(std::uint32_t index) {
       return;
     }
   }
-  record.push(finish, index);
+  record.fifo.push_back({finish, index});
 }
 
 void Engine::flow_end(FlowRecord& record) {
@@ -552,7 +484,7 @@ void Engine::kernel_end(std::uint32_t k) {
     KernelState& n = states_[next];
     --n.predecessors_running;
     if (n.predecessors_running == 0 && plan_.launch_mode() == LaunchMode::kProgrammatic) {
-      const std::int64_t delay = without(Effect::kLaunch) ? 0 : machine_.launch_programmatic.value();
+      const std::int64_t delay = without_.has(Effect::kLaunch) ? 0 : machine_.launch_programmatic.value();
       events_.push(now_ + delay, {EventKind::kWaitOver, next});
     }
     consider_launch(next);
@@ -562,91 +494,16 @@ void Engine::kernel_end(std::uint32_t k) {
 void Engine::resolve_rates() {
   rates_stale_ = false;
   blame_stale_ = true;
-  std::erase_if(active_, [&](std::uint32_t i) { return flows_[i].items == 0; });
-  solver_flows_.clear();
-  for (const std::uint32_t i : active_) {
-    FlowRecord& record = flows_[i];
-    const KernelState& s = states_[record.key.kernel];
-    const FlowPhysics& physics = physics_[record.physics];
-    double others = 0;  // items of other kernels on a unit
+  flows_.resolve([&](const FlowRecord& record) {
+    const std::uint32_t k = record.key.kernel;
+    double others = 0;  // items of other kernels
     for (const std::uint32_t other : running_) {
-      if (other != record.key.kernel) others += static_cast<double>(states_[other].resident);
+      if (other != k) others += static_cast<double>(states_[other].resident);
     }
-    const std::int64_t spread = (s.resident + machine_.units - 1) / machine_.units;
-    const double sharing = static_cast<double>(std::min(record.key.level, std::max<std::int64_t>(1, spread))) +
-                           others / static_cast<double>(machine_.units);
-    double floor = std::max(record.flow.serial - physics.issue, physics.issue);
-    for (const double seconds : physics.pipe_seconds) floor = std::max(floor, sharing * seconds);
-    record.flow.floor = floor;
-    solver_flows_.push_back({&record.flow, static_cast<double>(record.items)});
-  }
-  memo_key_.clear();
-  std::uint64_t hash = 14695981039346656037u;  // FNV-1a over words
-  for (std::size_t i = 0; i < active_.size(); ++i) {
-    for (const double word :
-         {static_cast<double>(flows_[active_[i]].physics), solver_flows_[i].items, solver_flows_[i].flow->floor}) {
-      memo_key_.push_back(word);
-      hash = (hash ^ std::bit_cast<std::uint64_t>(word)) * 1099511628211u;
-    }
-  }
-  Memo& memo = memo_[(hash ^ (hash >> 32)) % kMemoSlots];
-  if (memo.key != memo_key_) {
-    step_times_.resize(active_.size());
-    ChannelArray factors;
-    solver_.solve(solver_flows_, step_times_, factors);
-    memo.key = memo_key_;
-    memo.rates.resize(active_.size());
-    memo.blames.resize(active_.size());
-    for (std::size_t i = 0; i < active_.size(); ++i) {
-      FlowRecord& record = flows_[active_[i]];
-      memo.rates[i] = 1 / (record.steps * step_times_[i]);
-      set_blame(record, factors);
-      memo.blames[i] = record.blame;
-    }
-  }
-  for (std::size_t i = 0; i < active_.size(); ++i) {
-    flows_[active_[i]].rate = memo.rates[i];
-    flows_[active_[i]].blame = memo.blames[i];
-  }
-}
-
-// Shares of one active item's time among its binding constraints.
-void Engine::set_blame(FlowRecord& record, const ChannelArray& factors) const {
-  const FlowPhysics& physics = physics_[record.physics];
-  auto& blame = record.blame;
-  blame.fill(0);
-  const auto give = [&](Blame b, double share) { blame[static_cast<std::size_t>(b)] += share; };
-  double own = 0, queued = 0;
-  for (std::size_t j = 0; j < solver_.channels(); ++j) {
-    own += record.flow.hop[j];
-    queued += record.flow.queue[j] * (factors[j] - 1);
-  }
-  const double issue = physics.issue;
-  const double latency = own + queued + record.flow.serial;
-  if (latency / record.flow.stages >= record.flow.floor && latency > 0) {
-    // Bytes in flight bind: split between the unloaded latency, the queues and the serial chain.
-    give(Blame::kUnderfilled, (own + issue) / latency);
-    give(Blame::kSerialStep, (record.flow.serial - issue) / latency);
-    const std::size_t memory = caches_.size();
-    for (std::size_t j = 0; j <= memory; ++j) {
-      const Blame where = j < memory       ? Blame::kCacheBandwidth
-                          : physics.reread ? Blame::kMemoryRereads
-                                           : Blame::kMemoryStream;
-      give(where, record.flow.queue[j] * (factors[j] - 1) / latency);
-    }
-    return;
-  }
-  const double floor = record.flow.floor;
-  if (floor <= 0) return give(Blame::kDispatchFill, 1);
-  if (issue >= floor) return give(Blame::kUnderfilled, 1);
-  if (record.flow.serial - issue >= floor) return give(Blame::kSerialStep, 1);
-  const auto pipe = [&](PipeKind p) { return physics.pipe_seconds[static_cast<std::size_t>(p)]; };
-  if (pipe(PipeKind::kMatrix) >= pipe(PipeKind::kVector) && pipe(PipeKind::kMatrix) >= pipe(PipeKind::kLoadPort)) {
-    give(Blame::kMatrix, physics.useful_share);
-    give(Blame::kPadding, 1 - physics.useful_share);
-    return;
-  }
-  give(pipe(PipeKind::kVector) >= pipe(PipeKind::kLoadPort) ? Blame::kVector : Blame::kCacheBandwidth, 1);
+    const std::int64_t spread = (states_[k].resident + machine_.units - 1) / machine_.units;
+    return static_cast<double>(std::min(record.key.level, std::max<std::int64_t>(1, spread))) +
+           others / static_cast<double>(machine_.units);
+  });
 }
 
 // Blame per picosecond of each kernel until the next event.
@@ -658,7 +515,7 @@ void Engine::resolve_blame() {
     s.blame_rate.fill(0);
     active += static_cast<double>(s.delayed + s.waiting);
   }
-  for (const std::uint32_t i : active_) active += static_cast<double>(flows_[i].items);
+  for (const std::uint32_t i : flows_.active()) active += static_cast<double>(flows_[i].items);
   idle_ = active == 0;
   if (idle_) return;
   for (const std::uint32_t k : running_) {
@@ -666,13 +523,13 @@ void Engine::resolve_blame() {
     s.blame_rate[static_cast<std::size_t>(Blame::kDispatchFill)] = static_cast<double>(s.delayed) / active;
     s.blame_rate[static_cast<std::size_t>(Blame::kSynchronisation)] = static_cast<double>(s.waiting) / active;
     double steps_rate = 0;
-    for (const std::uint32_t i : active_) {
+    for (const std::uint32_t i : flows_.active()) {
       const FlowRecord& f = flows_[i];
       if (f.key.kernel == k) steps_rate += static_cast<double>(f.items) * f.rate * f.steps;
     }
     s.best_rate = std::max(s.best_rate, steps_rate);
     const double tail = s.remaining == 0 && s.best_rate > 0 ? 1 - steps_rate / s.best_rate : 0;
-    for (const std::uint32_t i : active_) {
+    for (const std::uint32_t i : flows_.active()) {
       const FlowRecord& f = flows_[i];
       if (f.key.kernel != k) continue;
       const double share = static_cast<double>(f.items) / active;
@@ -698,27 +555,28 @@ void Engine::advance(std::int64_t to) {
       for (std::size_t b = 0; b < kBlameCount; ++b) states_[k].blame[b] += interval * states_[k].blame_rate[b];
     }
   }
-  for (const std::uint32_t i : active_) flows_[i].progress += flows_[i].rate * interval / kPicosecondsPerSecond;
+  flows_.advance(interval / kPicosecondsPerSecond);
   now_ = to;
 }
 
 // When the next cohorts end; fills due_, in which cohorts that end together have been drawn to one time.
 std::int64_t Engine::next_end() {
-  due_.resize(active_.size());
+  const std::vector<std::uint32_t>& active = flows_.active();
+  due_.resize(active.size());
   std::int64_t first = std::numeric_limits<std::int64_t>::max();
-  std::size_t which = 0;
-  for (std::size_t i = 0; i < active_.size(); ++i) {
-    due_[i] = finish_time(flows_[active_[i]]);
+  const FlowRecord* earliest = nullptr;
+  for (std::size_t i = 0; i < active.size(); ++i) {
+    due_[i] = now_ + flows_.time_left(flows_[active[i]]);
     if (due_[i] < first) {
       first = due_[i];
-      which = i;
+      earliest = &flows_[active[i]];
     }
   }
-  if (!options_.cohorts || active_.size() < 2) return first;
-  const KernelState& s = states_[flows_[active_[which]].key.kernel];
+  if (!options_.cohorts || active.size() < 2) return first;
+  const KernelState& s = states_[earliest->key.kernel];
   const double waves = static_cast<double>(s.remaining) / static_cast<double>(s.slots);
   const double window = std::clamp(kEndTogether * waves, kLeastWindow, kMostWindow);
-  const auto slack = static_cast<std::int64_t>(window * kPicosecondsPerSecond / flows_[active_[which]].rate);
+  const auto slack = static_cast<std::int64_t>(window * kPicosecondsPerSecond / earliest->rate);
   std::int64_t last = first;
   for (const std::int64_t due : due_) {
     if (due <= first + slack) last = std::max(last, due);
@@ -728,11 +586,6 @@ std::int64_t Engine::next_end() {
     if (due <= first + slack) due = together;
   }
   return together;
-}
-
-std::int64_t Engine::finish_time(const FlowRecord& record) const {
-  const double left = record.fifo[record.head].finish - record.progress;
-  return now_ + std::max<std::int64_t>(0, std::llround(left / record.rate * kPicosecondsPerSecond));
 }
 
 SimulationResult Engine::run() {
@@ -749,11 +602,11 @@ SimulationResult Engine::run() {
     if (next == std::numeric_limits<std::int64_t>::max()) break;
     advance(next);
     ++result_.events;
-    for (std::size_t i = 0; i < active_.size(); ++i) {
-      FlowRecord& record = flows_[active_[i]];
+    for (std::size_t i = 0; i < due_.size(); ++i) {
       if (due_[i] > next) continue;
-      const double finish = record.fifo[record.head].finish;
-      while (!record.empty() && record.fifo[record.head].finish <= finish) flow_end(record);
+      FlowRecord& record = flows_[flows_.active()[i]];
+      const double finish = record.front().finish;
+      while (!record.empty() && record.front().finish <= finish) flow_end(record);
     }
     while (!events_.empty() && events_.next_time() == now_) {
       const Event event = events_.pop();

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/engine/flow_physics.h"
 #include "sim/engine/machine.h"
 #include "sim/plan/execution_plan.h"
 #include "sim/timeline/attribution.h"
@@ -20,21 +21,10 @@
 
 namespace moesim {
 
-// Effects that a run can leave out, to check what they cost (ablation).
-enum class Effect : std::uint32_t {
-  kLaunch = 1u << 0,          // launches and dispatch take no time
-  kPadding = 1u << 1,         // matrix work of useful rows only
-  kRereads = 1u << 2,         // what was read once is found in the nearest cache
-  kSerialStep = 1u << 3,      // K-steps have no dependent chain
-  kTail = 1u << 4,            // items are cut into many small ones
-  kCacheBandwidth = 1u << 5,  // caches and load ports without limit
-  kVector = 1u << 6,          // vector work takes no time
-};
-
 struct SimulateOptions {
   bool cohorts = true;        // false: every item is its own cohort (slow; times agree within 0.5 %)
   bool record_spans = false;  // fill SimulationResult::timeline
-  std::uint32_t without = 0;  // Effects, or-ed
+  std::uint32_t without = 0;  // Effects (flow_physics.h), or-ed: what a run leaves out, to check what it costs
 };
 
 struct KernelResult {

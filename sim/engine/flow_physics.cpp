@@ -1,0 +1,109 @@
+#include "sim/engine/flow_physics.h"
+
+#include <algorithm>
+
+#include "sim/engine/cache.h"
+
+namespace moesim {
+namespace {
+
+constexpr std::size_t index(PipeKind pipe) { return static_cast<std::size_t>(pipe); }
+
+}  // namespace
+
+double FlowPhysics::floor(double sharing) const {
+  double least = std::max(flow.serial - issue, issue);
+  for (const double seconds : pipe_seconds) least = std::max(least, sharing * seconds);
+  return least;
+}
+
+FlowPhysics make_physics(const Machine& machine, const ItemClass& item, const MissSteps& misses, bool reread,
+                         double cuts, EffectSet without) {
+  FlowPhysics physics;
+  const auto steps = static_cast<double>(item.steps);
+  physics.steps = steps / cuts;
+  physics.pipe_seconds = item.pipe_seconds;
+  physics.useful_share = item.useful_share;
+  physics.issue = to_seconds(item.step_issue);
+  physics.reread = reread;
+  if (without.has(Effect::kPadding)) {
+    physics.pipe_seconds[index(PipeKind::kMatrix)] *= item.useful_share;
+    physics.useful_share = 1;
+  }
+  if (without.has(Effect::kVector)) physics.pipe_seconds[index(PipeKind::kVector)] = 0;
+  if (without.has(Effect::kCacheBandwidth)) physics.pipe_seconds[index(PipeKind::kLoadPort)] = 0;
+
+  FlowClass& flow = physics.flow;
+  const std::size_t memory = machine.caches.size();
+  const double from_region = item.read.as_double() / steps;
+  const double all = from_region + item.resident_read.as_double() / steps;
+  double reaching = all;
+  for (std::size_t j = 0; j <= memory; ++j) {
+    double beyond = 0;  // goes on to the next level
+    if (j < memory) {
+      const double may_miss = j == 0 ? from_region * item.first_share : reaching;
+      beyond = may_miss * static_cast<double>(misses[j]) / CacheState::kShareSteps;
+    }
+    flow.bytes[j] = reaching + (j < memory ? machine.caches[j].fill_weight * beyond : 0);
+    if (all > 0) {
+      const double latency = to_seconds(machine.channels[j].latency);
+      flow.hop[j] = (reaching - beyond) / all * latency;
+      flow.queue[j] = reaching / all * latency;
+    }
+    reaching = beyond;
+  }
+  // Stores are not waited for, but back up when the memory does.
+  const double written = item.write.as_double() / steps * machine.memory_write_weight;
+  flow.bytes[memory] += written;
+  if (written > 0) flow.queue[memory] += written / (all + written) * to_seconds(machine.channels[memory].latency);
+  if (without.has(Effect::kCacheBandwidth)) {
+    for (std::size_t j = 0; j < memory; ++j) flow.bytes[j] = flow.queue[j] = 0;
+  }
+  flow.serial = physics.issue + (without.has(Effect::kSerialStep) ? 0 : to_seconds(item.step_latency));
+  flow.stages = static_cast<double>(std::min(item.stages, item.steps));
+  return physics;
+}
+
+std::array<double, kBlameCount> blame_shares(const FlowPhysics& physics, double floor, const ChannelArray& factors,
+                                             std::size_t channels) {
+  std::array<double, kBlameCount> shares{};
+  const auto give = [&](Blame blame, double share) { shares[static_cast<std::size_t>(blame)] += share; };
+  const FlowClass& flow = physics.flow;
+  double unloaded = 0, queued = 0;
+  for (std::size_t j = 0; j < channels; ++j) {
+    unloaded += flow.hop[j];
+    queued += flow.queue[j] * (factors[j] - 1);
+  }
+  const double round = unloaded + queued + flow.serial;
+  const double chain = flow.serial - physics.issue;
+  if (round > 0 && round / flow.stages >= floor) {
+    // Bytes in flight bind: split between the item's own latency, its chain, and the queues of the channels.
+    give(Blame::kUnderfilled, (unloaded + physics.issue) / round);
+    give(Blame::kSerialStep, chain / round);
+    for (std::size_t j = 0; j < channels; ++j) {
+      const bool memory = j + 1 == channels;
+      const Blame where = !memory          ? Blame::kCacheBandwidth
+                          : physics.reread ? Blame::kMemoryRereads
+                                           : Blame::kMemoryStream;
+      give(where, flow.queue[j] * (factors[j] - 1) / round);
+    }
+    return shares;
+  }
+  const auto& pipes = physics.pipe_seconds;
+  const double busiest = *std::max_element(pipes.begin(), pipes.end());
+  if (floor <= 0) {
+    give(Blame::kDispatchFill, 1);  // an item that does nothing
+  } else if (physics.issue >= floor) {
+    give(Blame::kUnderfilled, 1);
+  } else if (chain >= floor) {
+    give(Blame::kSerialStep, 1);
+  } else if (pipes[index(PipeKind::kMatrix)] >= busiest) {
+    give(Blame::kMatrix, physics.useful_share);
+    give(Blame::kPadding, 1 - physics.useful_share);
+  } else {
+    give(pipes[index(PipeKind::kVector)] >= busiest ? Blame::kVector : Blame::kCacheBandwidth, 1);
+  }
+  return shares;
+}
+
+}  // namespace moesim

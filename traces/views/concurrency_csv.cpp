@@ -1,0 +1,94 @@
+// The study as one line per concurrency and strategy; each line also says what it was made of.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <ostream>
+
+#include "traces/views/catalogue.h"
+#include "traces/views/csv.h"
+#include "traces/views/numbers.h"
+
+namespace moesim {
+namespace {
+
+constexpr double kTera = 1e12;
+
+// Heading and cell side by side, so that they cannot come apart.
+struct Cell {
+  std::string heading, text;
+};
+
+std::string number(double value) { return fmt::format("{}", six_digits(value)); }
+std::string micros(Duration d) { return fmt::format("{}", to_microseconds(d)); }
+
+std::vector<Cell> cells_of(const ConcurrencyPoint& point, const StrategyRow& row, const Provenance& p) {
+  std::vector<Cell> cells = {{"concurrency", fmt::format("{}", point.concurrency)},
+                             {"strategy", row.strategy},
+                             {"winner", row.winner ? "1" : "0"}};
+  const StrategyFigures* figures = row.figures();
+  // What an infeasible row lacks stays empty.
+  const auto figure = [&](std::string heading, auto text_of) {
+    cells.push_back({std::move(heading), figures == nullptr ? "" : text_of(*figures)});
+  };
+  figure("time_us_median", [](const StrategyFigures& f) { return micros(f.time_median); });
+  figure("time_us_p95", [](const StrategyFigures& f) { return micros(f.time_p95); });
+  cells.push_back({"bound_us_median", micros(point.bound_median)});
+  figure("bound_fraction_median", [](const StrategyFigures& f) { return number(f.bound_fraction_median); });
+  cells.push_back({"distinct_experts_mean", number(point.distinct_experts)});
+  cells.push_back({"duplicate_share_mean", number(point.duplicate_share)});
+  cells.push_back({"rows_per_expert_mean", number(point.rows_per_expert)});
+  figure("memory_read_bytes_mean",
+         [](const StrategyFigures& f) { return fmt::format("{}", std::llround(f.memory_read_mean)); });
+  figure("memory_reread_bytes_mean",
+         [](const StrategyFigures& f) { return fmt::format("{}", std::llround(f.memory_reread_mean)); });
+  figure("achieved_tb_per_s", [](const StrategyFigures& f) { return number(f.achieved_rate / kTera); });
+  figure("limited_by", [](const StrategyFigures& f) { return std::string(blame_key(largest(f.attribution))); });
+  for (std::size_t b = 0; b < kBlameCount; ++b) {
+    const auto blame = static_cast<Blame>(b);
+    figure(fmt::format("{}_share", blame_key(blame)),
+           [&](const StrategyFigures& f) { return number(f.share(blame)); });
+  }
+  const auto* infeasible = std::get_if<Infeasible>(&row.result);
+  cells.push_back({"infeasible", infeasible == nullptr ? "" : infeasible->reason});
+  const std::vector<Cell> provenance = {{"tool_version", p.tool_version},
+                                        {"calibration", p.calibration},
+                                        {"device", p.device},
+                                        {"device_file", p.device_file},
+                                        {"device_hash", p.device_hash},
+                                        {"device_overrides", fmt::format("{}", fmt::join(p.overrides, " "))},
+                                        {"clock_hz", fmt::format("{}", p.clock_hz)},
+                                        {"model", p.model},
+                                        {"model_file", p.model_file},
+                                        {"weights", p.weights},
+                                        {"activations", p.activations},
+                                        {"tp", fmt::format("{}", p.tp)},
+                                        {"ep", fmt::format("{}", p.ep)},
+                                        {"moe_layers", fmt::format("{}", p.moe_layers)},
+                                        {"scope", p.scope},
+                                        {"launch", p.launch},
+                                        {"routing", p.routing},
+                                        {"samples", fmt::format("{}", p.samples)},
+                                        {"seed", fmt::format("{}", p.seed)}};
+  cells.insert(cells.end(), provenance.begin(), provenance.end());
+  return cells;
+}
+
+}  // namespace
+
+void write_concurrency_csv(const ConcurrencyStudy& study, std::ostream& out) {
+  bool first = true;
+  for (const ConcurrencyPoint& point : study.points) {
+    for (const StrategyRow& row : point.rows) {
+      std::vector<std::string> headings, texts;
+      for (Cell& cell : cells_of(point, row, study.provenance)) {
+        headings.push_back(std::move(cell.heading));
+        texts.push_back(std::move(cell.text));
+      }
+      if (first) write_csv_line(headings, out);
+      first = false;
+      write_csv_line(texts, out);
+    }
+  }
+}
+
+}  // namespace moesim

@@ -1,0 +1,108 @@
+// One MoE layer at several concurrencies under several strategies: who wins where, by how much, and why.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "hwmodels/hardware_model.h"
+#include "workloads/moe_model.h"
+#include "workloads/predict.h"
+#include "workloads/router.h"
+
+namespace moesim {
+
+struct ConcurrencyRequest {
+  std::string tool_version;
+  MoeModel model;
+  WeightFormat activations;
+  HardwareModel hardware;
+  std::vector<std::string> overrides;  // what was applied to `hardware`, for the record
+  Routing routing;
+  std::vector<RoutedBatch> trace;           // of RoutingKind::kTrace: its batches are the samples
+  std::vector<std::int64_t> concurrencies;  // tokens of a decode step, ascending
+  std::vector<StrategyChoice> strategies;
+  std::int64_t samples = 8;  // routings drawn per concurrency
+  std::uint64_t seed = 1;
+  std::int64_t tp = 1;
+  std::int64_t ep = 1;
+  PredictOptions options;
+  bool explain = false;                                           // keep the kernels of the first concurrency
+  std::function<void(std::size_t done, std::size_t all)> progress;  // routings simulated
+};
+
+// What an output has to name.
+struct Provenance {
+  std::string tool_version;
+  std::string calibration;  // "uncalibrated": no constant was fitted to MoE kernels
+  std::string device, device_title, device_file, device_hash;
+  std::vector<std::string> overrides;
+  double clock_hz = 0;
+  std::string model, model_file, weights, activations;
+  std::string scope, launch, routing;
+  std::int64_t samples = 0;
+  std::uint64_t seed = 0;
+  std::int64_t tp = 1, ep = 1;
+  std::int64_t moe_layers = 1;  // simulated, whatever the model has
+};
+
+struct StrategyFigures {
+  Duration time_median, time_p95, time_sum;  // over the samples
+  double bound_fraction_median = 0;          // bound / time
+  double memory_read_mean = 0;               // bytes
+  double memory_reread_mean = 0;             // of these, bytes that memory had delivered before
+  double achieved_rate = 0;                  // bytes a second from memory: all samples' bytes / all samples' time
+  Attribution attribution;                   // summed over the samples: its sum is time_sum
+  std::map<std::string, std::int64_t> picked;  // of auto: samples in which it took this strategy
+  std::vector<KernelSummary> kernels;          // of the first sample, where explained
+
+  [[nodiscard]] double share(Blame blame) const {  // of the time
+    return attribution[static_cast<std::size_t>(blame)].as_double() / time_sum.as_double();
+  }
+};
+
+struct StrategyRow {
+  std::string strategy;  // as asked for, with its parameters
+  std::variant<StrategyFigures, Infeasible> result;
+  bool winner = false;  // smallest median of its concurrency
+
+  [[nodiscard]] const StrategyFigures* figures() const { return std::get_if<StrategyFigures>(&result); }
+};
+
+// Means over the samples; of the simulated device where the model is sharded.
+struct ConcurrencyPoint {
+  std::int64_t concurrency = 0;
+  double distinct_experts = 0;
+  double duplicate_share = 0;  // picks whose expert another pick of the step loads anyway
+  double rows_per_expert = 0;  // picks / distinct experts
+  Duration bound_median;
+  bool matrix_bound = false;  // the bound is of matrix work, not of bytes, in most samples
+  std::vector<StrategyRow> rows;
+};
+
+// Neighbouring concurrencies with the same winner.
+struct Verdict {
+  std::int64_t from = 0, to = 0;
+  std::string winner;                     // "": no strategy is feasible
+  double lead_min = 1, lead_max = 1;      // median of the next best / median of the winner
+  std::vector<std::string> next_best;     // in order of concurrency, each once; empty: nothing to compare with
+};
+
+struct ConcurrencyStudy {
+  Provenance provenance;
+  bool explained = false;
+  std::vector<ConcurrencyPoint> points;
+  std::vector<Verdict> verdicts;
+
+  [[nodiscard]] bool feasible() const;  // any strategy at any concurrency
+};
+
+// All strategies see the same routings, so that their differences are not of the draw. Throws InputError (flags --tp,
+// --ep).
+ConcurrencyStudy run_concurrency_study(const ConcurrencyRequest& request);
+
+}  // namespace moesim
