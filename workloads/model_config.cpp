@@ -1,5 +1,5 @@
 // What it models: the MoE layers of a config.json as published, and the number format of their weights.
-// What it leaves out: attention, embeddings, multi-token-prediction layers; a sidecar hf_quant_config.json is not read.
+// What it leaves out: attention, embeddings, multi-token-prediction layers.
 // Source of key names and defaults: the configuration and modelling classes of Hugging Face Transformers and the
 // published config.json files; a default applies only where a file lacks the key.
 #include "workloads/model_config.h"
@@ -11,7 +11,9 @@
 #include <optional>
 
 #include "sim/io/strict_json.h"
+#include "workloads/config_errors.h"
 #include "workloads/model_files.h"
+#include "workloads/quantisation_config.h"
 
 namespace moesim {
 namespace {
@@ -97,16 +99,6 @@ const Keys kTopkKeys = {"num_experts_per_tok", "experts_per_token"};
 // dense.
 const Keys kAnyExpertKeys = {"num_experts",     "num_local_experts", "n_routed_experts",
                              "moe_num_experts", "ffn_config",        "moe"};
-
-// ------------------------------------------------------------------------------------------------------ errors
-
-[[noreturn]] void refuse(const JsonView& view, std::string found, std::string expected, std::string nearest = "") {
-  throw InputError({.file = view.file(),
-                    .where = view.pointer(),
-                    .found = std::move(found),
-                    .expected = std::move(expected),
-                    .nearest = std::move(nearest)});
-}
 
 std::string key_of(const JsonView& view) { return view.pointer().substr(view.pointer().rfind('/') + 1); }
 
@@ -269,191 +261,6 @@ void read_groups(const JsonView& config, MoeModel& model) {
   }
 }
 
-// ------------------------------------------------------------------------------------------------ quantisation
-
-WeightFormat read_dtype(const JsonView& root, const JsonView& config) {
-  for (const JsonView& view : {config, root}) {
-    for (const char* key : {"dtype", "torch_dtype"}) {
-      if (!view.has(key)) continue;
-      const std::string name = view.at(key).as_string();
-      if (name == "bfloat16") return {Dtype::kBf16};
-      if (name == "float16") return {Dtype::kFp16};
-      if (name == "float32") return {Dtype::kFp32};
-      view.at(key).fail("bfloat16, float16 or float32", nearest_name(name, {"bfloat16", "float16", "float32"}));
-    }
-  }
-  return {Dtype::kBf16};
-}
-
-WeightFormat block_format(const JsonView& block) {
-  std::vector<std::int64_t> sides;
-  for (std::size_t i = 0; i < block.size(); ++i) sides.push_back(block.at(i).as_int(1, kMaxWidth));
-  if (sides != std::vector<std::int64_t>{128, 128}) {
-    refuse(block, fmt::format("blocks of [{}] weights to a scale", fmt::join(sides, ", ")),
-           "[128, 128], the only fp8 block size that is modelled");
-  }
-  return {Dtype::kFp8Block128};
-}
-
-WeightFormat int4_format(const JsonView& group_size) {
-  const std::int64_t group = group_size.as_int(-1, kMaxWidth);
-  if (group != 32 && group != 64 && group != 128) {
-    group_size.fail("32, 64 or 128, the 4-bit group sizes that are modelled");
-  }
-  return {Dtype::kInt4, group};
-}
-
-WeightFormat read_fp8(const JsonView& quantisation) {
-  return quantisation.has("weight_block_size") ? block_format(quantisation.at("weight_block_size"))
-                                               : WeightFormat{Dtype::kFp8};
-}
-
-WeightFormat read_mxfp4(const JsonView&) { return {Dtype::kMxfp4}; }
-
-WeightFormat read_modelopt(const JsonView& quantisation) {
-  const JsonView algorithm = quantisation.at("quant_algo");
-  if (algorithm.as_string() == "NVFP4") return {Dtype::kNvfp4};
-  if (algorithm.as_string() == "FP8") return {Dtype::kFp8};
-  algorithm.fail("NVFP4 or FP8: other ModelOpt formats are not modelled");
-}
-
-// 8-bit GPTQ keeps a scale per group, int8 one per output row: at a group of 128 its bytes come out 1.5 % low.
-WeightFormat read_gptq(const JsonView& quantisation) {
-  const JsonView bits = quantisation.at("bits");
-  if (bits.as_int(1, 16) == 4) return int4_format(quantisation.at("group_size"));
-  if (bits.as_int(1, 16) == 8) return {Dtype::kInt8};
-  bits.fail("4 or 8: other widths are not modelled");
-}
-
-WeightFormat read_awq(const JsonView& quantisation) {
-  if (quantisation.at("bits").as_int(1, 16) != 4) quantisation.at("bits").fail("4: other widths are not modelled");
-  return int4_format(quantisation.at("group_size"));
-}
-
-WeightFormat read_compressed_group(const JsonView& format, const JsonView& weights) {
-  const std::string name = format.as_string();
-  if (name == "mxfp4-pack-quantized") return {Dtype::kMxfp4};
-  if (name == "nvfp4-pack-quantized") return {Dtype::kNvfp4};
-  const std::int64_t bits = weights.at("num_bits").as_int(1, 16);
-  const std::string strategy = weights.at("strategy").as_string();
-  if (name == "pack-quantized" && bits == 4) return int4_format(weights.at("group_size"));
-  const bool integer = name == "pack-quantized" || name == "int-quantized";
-  if (integer && bits == 8 && strategy == "channel") return {Dtype::kInt8};
-  if (name == "float-quantized" && bits == 8 && strategy == "tensor") return {Dtype::kFp8};
-  if (name == "float-quantized" && bits == 8 && strategy == "block") return block_format(weights.at("block_structure"));
-  refuse(format, fmt::format("compressed-tensors '{}' of {} bits, one scale per {}", name, bits, strategy),
-         "pack-quantized of 4 bits (per group) or 8 (per channel), int-quantized of 8 (per channel), float-quantized "
-         "of 8 (per tensor or block), mxfp4-pack-quantized or nvfp4-pack-quantized");
-}
-
-WeightFormat read_compressed_tensors(const JsonView& quantisation) {
-  const JsonView groups = quantisation.at("config_groups");
-  std::optional<WeightFormat> result;
-  for (const std::string& key : groups.keys()) {
-    const JsonView group = groups.at(key);
-    const WeightFormat format =
-        read_compressed_group((group.has("format") ? group : quantisation).at("format"), group.at("weights"));
-    if (result && *result != format) {
-      refuse(group, fmt::format("{} beside {}", format_name(format), format_name(*result)),
-             "one weight format: mixed precision is not modelled");
-    }
-    result = format;
-  }
-  if (!result) refuse(groups, "no group", "at least one group of quantised layers");
-  return *result;
-}
-
-struct Method {
-  const char* name;
-  WeightFormat (*read)(const JsonView&);
-};
-constexpr Method kMethods[] = {
-    {"fp8", read_fp8},           {"mxfp4", read_mxfp4},
-    {"modelopt", read_modelopt}, {"compressed-tensors", read_compressed_tensors},
-    {"gptq", read_gptq},         {"awq", read_awq},
-};
-
-WeightFormat read_method(const JsonView& quantisation) {
-  if (quantisation.has("quant_algo") && quantisation.at("quant_algo").as_string() == "MIXED_PRECISION") {
-    quantisation.at("quant_algo").fail("one weight format: mixed precision is not modelled");
-  }
-  // Early ModelOpt exports name the algorithm only.
-  if (!quantisation.has("quant_method") && quantisation.has("quant_algo")) return read_modelopt(quantisation);
-  const JsonView method = quantisation.at("quant_method");
-  std::vector<std::string> names;
-  for (const Method& known : kMethods) {
-    if (method.as_string() == known.name) return known.read(quantisation);
-    names.emplace_back(known.name);
-  }
-  method.fail(fmt::format("a quantisation that is modelled: {}", fmt::join(names, ", ")),
-              nearest_name(method.as_string(), names));
-}
-
-struct Exclusion {
-  JsonView place;
-  std::string module;  // name or pattern
-};
-
-std::vector<Exclusion> exclusions(const JsonView& quantisation) {
-  std::vector<Exclusion> result;
-  for (const char* key : {"modules_to_not_convert", "ignore", "exclude_modules", "ignored_layers"}) {
-    if (!quantisation.has(key)) continue;
-    const JsonView list = quantisation.at(key);
-    for (std::size_t i = 0; i < list.size(); ++i) result.push_back({list.at(i), list.at(i).as_string()});
-  }
-  if (quantisation.has("dynamic")) {  // GPTQModel: a key that begins with "-:" is a pattern of modules left alone
-    const JsonView rules = quantisation.at("dynamic");
-    for (const std::string& key : rules.keys()) {
-      if (key.starts_with("-:")) result.push_back({rules.at(key), key});
-    }
-  }
-  return result;
-}
-
-// "model.layers.78.mlp" -> 78; patterns over all layers have none.
-std::optional<std::int64_t> layer_of(const std::string& module) {
-  constexpr std::string_view kLayers = "layers.";
-  const std::size_t at = module.find(kLayers);
-  std::optional<std::int64_t> layer;
-  for (std::size_t i = at + kLayers.size(); at != std::string::npos && i < module.size(); ++i) {
-    if (module[i] < '0' || module[i] > '9' || layer > kMaxLayers) break;
-    layer = layer.value_or(0) * 10 + (module[i] - '0');
-  }
-  return layer;
-}
-
-// "mlp.shared_experts", "*.shared_expert.*"; the one-column shared_expert_gate is no expert.
-bool names_shared_experts(const std::string& module) {
-  constexpr std::string_view kShared = "shared_expert";
-  const std::size_t at = module.find(kShared);
-  return at != std::string::npos && module.compare(at + kShared.size(), 5, "_gate") != 0;
-}
-
-bool names_routed_experts(const std::string& module) {
-  const std::size_t at = module.find("experts");
-  return at != std::string::npos && !names_shared_experts(module);
-}
-
-// The router stays in 16 bits in every published checkpoint; the shared experts are quantised with the routed ones
-// unless an exclusion names them. Exclusions of layers past the last (multi-token prediction) do not count.
-void read_weight_formats(const JsonView& root, const JsonView& config, MoeModel& model) {
-  model.expert_weights = model.other_weights = read_dtype(root, config);
-  const JsonView& holder = root.has("quantization_config") ? root : config;
-  if (!holder.has("quantization_config")) return;
-  const JsonView quantisation = holder.at("quantization_config");
-  model.expert_weights = read_method(quantisation);
-  bool shared_excluded = false;
-  for (const auto& [place, module] : exclusions(quantisation)) {
-    if (layer_of(module).value_or(0) >= model.layers) continue;
-    if (names_routed_experts(module)) {
-      refuse(place, fmt::format("'{}' left out of the quantisation", module),
-             "all routed experts quantised alike: mixed precision is not modelled");
-    }
-    shared_excluded = shared_excluded || names_shared_experts(module);
-  }
-  if (model.shared_experts > 0 && !shared_excluded) model.other_weights = model.expert_weights;
-}
-
 // ----------------------------------------------------------------------------------------------------- a model
 
 // "models/qwen3-30b-a3b.json" -> "qwen3-30b-a3b"; for a plain config.json, the folder it lies in.
@@ -463,7 +270,7 @@ std::string name_from_file(const std::string& file) {
   return path.stem() == "config" && !folder.empty() ? folder : path.stem().string();
 }
 
-MoeModel read_model(const JsonDocument& document) {
+MoeModel read_model(const JsonDocument& document, const std::optional<JsonDocument>& sidecar) {
   const JsonView root = document.root();
   if (!root.is_object()) root.fail("an object, a Hugging Face config.json");
   // Models with vision or audio parts keep the language model's values one level down.
@@ -505,8 +312,26 @@ MoeModel read_model(const JsonDocument& document) {
     model.routed_scale = config.at("routed_scaling_factor").as_double(0, kMaxRoutedScale);
   }
   read_groups(config, model);
-  read_weight_formats(root, config, model);
+  std::optional<JsonView> quantisation;
+  if (root.has("quantization_config")) {
+    quantisation = root.at("quantization_config");
+  } else if (config.has("quantization_config")) {
+    quantisation = config.at("quantization_config");
+  } else if (sidecar) {
+    quantisation = sidecar->root().at("quantization");
+  }
+  read_weight_formats(root, config, quantisation, model);
   return model;
+}
+
+// NVIDIA's checkpoints keep the quantisation beside config.json, as hf_quant_config.json (or
+// PREFIX_hf_quant_config.json beside PREFIX_config.json).
+std::optional<JsonDocument> read_sidecar(const std::string& config_path) {
+  constexpr std::string_view kEnd = "config.json";
+  if (!config_path.ends_with(kEnd)) return std::nullopt;
+  const std::string sidecar = config_path.substr(0, config_path.size() - kEnd.size()) + "hf_quant_config.json";
+  if (!std::filesystem::exists(sidecar)) return std::nullopt;
+  return JsonDocument::read_file(sidecar);
 }
 
 }  // namespace
@@ -520,7 +345,7 @@ std::vector<std::string> model_names() {
 
 MoeModel load_model(const std::string& name_or_path) {
   if (name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".json")) {
-    return read_model(JsonDocument::read_file(name_or_path));
+    return read_model(JsonDocument::read_file(name_or_path), read_sidecar(name_or_path));
   }
   for (const EmbeddedFile& file : model_files()) {
     if (name_from_file(std::string(file.name)) != name_or_path) continue;
@@ -535,7 +360,7 @@ MoeModel load_model(const std::string& name_or_path) {
 }
 
 MoeModel parse_model(const std::string& text, const std::string& file_name) {
-  return read_model(JsonDocument::parse(text, file_name));
+  return read_model(JsonDocument::parse(text, file_name), std::nullopt);
 }
 
 }  // namespace moesim

@@ -35,7 +35,7 @@ struct MoeModel {
   std::int64_t topk_groups = 1;
 
   WeightFormat expert_weights;  // routed experts
-  WeightFormat other_weights;   // router, shared experts (bf16 unless stated)
+  WeightFormat other_weights;   // shared experts; the router is always in 16 bits
 };
 
 }  // namespace moesim

@@ -97,7 +97,8 @@ double share_of(const SimulationResult& result, Blame blame) {
 }
 
 double knee_rate(double offered, double peak, double p) {
-  return std::pow(std::pow(offered, -p) + std::pow(peak, -p), -1 / p);
+  const double low = std::min(offered, peak), high = std::max(offered, peak);  // so that no power overflows
+  return low * std::pow(1 + std::pow(low / high, p), -1 / p);
 }
 
 std::vector<double> reference_factors(const Machine& machine, std::span<const ActiveFlow> flows) {

@@ -4,12 +4,23 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <ostream>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "sim/engine/channel_solver.h"
 #include "sim/engine/simulate.h"
+
+namespace moesim {
+
+// For messages of failed tests.
+template <class Tag, class Rep>
+void PrintTo(const Quantity<Tag, Rep>& quantity, std::ostream* out) {
+  *out << quantity.value();
+}
+
+}  // namespace moesim
 
 namespace moesim::testkit {
 

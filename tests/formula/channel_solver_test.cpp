@@ -1,0 +1,159 @@
+// The solver against bisection and against the equations that define its answer.
+#include "sim/engine/channel_solver.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <vector>
+
+#include "tests/testkit/kernels.h"
+
+namespace moesim {
+namespace {
+
+using namespace testkit;
+
+Machine random_machine(Random& random, std::size_t channels) {
+  Machine machine;
+  for (std::size_t j = 0; j < channels; ++j) {
+    if (j > 0) machine.caches.emplace_back();
+    const double knee = random.chance(0.4) ? 2 : random.spread(1, 12);
+    machine.channels.push_back({"c", BytesPerSecond(random.spread(1e11, 2e13)), nanoseconds(random.between(50, 900)), knee});
+  }
+  return machine;
+}
+
+// A step as the engine makes them: bytes served by one channel pass all before it.
+FlowClass random_flow(Random& random, const Machine& machine, bool floors) {
+  FlowClass flow;
+  const double bytes = random.spread(16, 65536);
+  double reaching = 1;
+  for (std::size_t j = 0; j < machine.channels.size(); ++j) {
+    const bool last = j + 1 == machine.channels.size();
+    const double beyond = last ? 0 : reaching * (random.chance(0.3) ? 1.0 : random.uniform());
+    const double latency = to_seconds(machine.channels[j].latency);
+    flow.bytes[j] = bytes * (reaching + (last ? 0 : 0.5 * beyond));
+    flow.hop[j] = (reaching - beyond) * latency;
+    flow.queue[j] = reaching * latency;
+    reaching = beyond;
+  }
+  flow.stages = static_cast<double>(random.whole(1, 16));
+  if (random.chance(0.5)) flow.serial = random.spread(1e-9, 1e-6);
+  if (floors && random.chance(0.7)) flow.floor = random.spread(1e-9, 3e-6);
+  return flow;
+}
+
+struct Instance {
+  Machine machine;
+  std::vector<FlowClass> classes;
+  std::vector<ActiveFlow> flows;
+};
+
+Instance random_instance(Random& random, std::size_t channels, bool floors) {
+  Instance instance{random_machine(random, channels), {}, {}};
+  const std::int64_t count = random.whole(1, 6);
+  for (std::int64_t i = 0; i < count; ++i) instance.classes.push_back(random_flow(random, instance.machine, floors));
+  for (const FlowClass& flow : instance.classes) {
+    instance.flows.push_back({&flow, std::floor(random.spread(1, 3000))});
+  }
+  return instance;
+}
+
+struct Case {
+  std::size_t channels;
+  bool floors;
+  int rounds;
+};
+
+class Solver : public testing::TestWithParam<Case> {};
+
+// Each channel is loaded to just the use that its latency factor stands for.
+void expect_equations(const Instance& instance, const ChannelArray& factors, const std::vector<double>& steps,
+                      int round) {
+  for (std::size_t j = 0; j < instance.machine.channels.size(); ++j) {
+    const Channel& channel = instance.machine.channels[j];
+    double load = 0;
+    for (std::size_t i = 0; i < steps.size(); ++i) load += instance.flows[i].items * instance.classes[i].bytes[j] / steps[i];
+    // Compared where it is well conditioned: the factor that belongs to the load below the knee, the use above it.
+    const double p = channel.knee, use = load / channel.peak.value();
+    if (factors[j] < 1.1) {
+      ASSERT_LT(use, 1);
+      ASSERT_NEAR(factors[j], std::pow(1 - std::pow(use, p), -1 / p), 2e-5) << "channel " << j << ", round " << round;
+    } else {
+      ASSERT_NEAR(use, std::pow(-std::expm1(-p * std::log(factors[j])), 1 / p), 2e-5)
+          << "channel " << j << ", round " << round;
+    }
+    ASSERT_LE(load, channel.peak.value() * (1 + 2e-5));
+  }
+}
+
+TEST_P(Solver, AgreesWithBisection) {
+  const Case& c = GetParam();
+  Random random(17 + c.channels);
+  for (int round = 0; round < c.rounds; ++round) {
+    const Instance instance = random_instance(random, c.channels, c.floors);
+    ChannelSolver solver(instance.machine);
+    std::vector<double> steps(instance.flows.size());
+    ChannelArray factors{};
+    solver.solve(instance.flows, steps, factors);
+    expect_equations(instance, factors, steps, round);
+    const std::vector<double> reference = reference_factors(instance.machine, instance.flows);
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const double expected = reference_step(instance.classes[i], reference);
+      ASSERT_NEAR(steps[i], expected, 1e-5 * expected) << "flow " << i << ", round " << round;
+    }
+  }
+}
+
+// It starts from its last answer, which may be far away; the answer may not depend on that.
+TEST_P(Solver, StartDoesNotMatter) {
+  const Case& c = GetParam();
+  Random random(29 + c.channels);
+  for (int round = 0; round < c.rounds; ++round) {
+    Instance instance = random_instance(random, c.channels, c.floors);
+    ChannelSolver fresh(instance.machine), used(instance.machine);
+    std::vector<double> steps(instance.flows.size()), again(instance.flows.size());
+    ChannelArray factors{};
+    for (const double scale : {1e-3, 1e3}) {
+      std::vector<ActiveFlow> others = instance.flows;
+      for (ActiveFlow& flow : others) flow.items *= scale;
+      used.solve(others, again, factors);
+    }
+    used.solve(instance.flows, again, factors);
+    fresh.solve(instance.flows, steps, factors);
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      ASSERT_NEAR(steps[i], again[i], 1e-5 * steps[i]) << "flow " << i << ", round " << round;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Instances, Solver,
+                         testing::Values(Case{1, false, 1000}, Case{1, true, 1000}, Case{2, false, 300},
+                                         Case{2, true, 300}, Case{3, true, 10}),
+                         [](const auto& instance) {
+                           return std::to_string(instance.param.channels) + "channels" + (instance.param.floors ? "floors" : "");
+                         });
+
+// For flows bound by latency alone, R = (X^-p + P^-p)^(-1/p).
+TEST(SolverForm, IsTheSoftKnee) {
+  for (const double p : {1.0, 1.5, 2.0, 4.0, 64.0}) {
+    for (const double x : {1e-3, 0.3, 1.0, 3.0, 1e3}) {
+      Machine machine = memory_machine(1);
+      machine.channels[0].knee = p;
+      FlowClass flow;
+      flow.bytes[0] = x * kMemoryPeak * kMemoryLatency / (100 * 2);
+      flow.hop[0] = flow.queue[0] = kMemoryLatency;
+      flow.stages = 2;
+      const std::vector<ActiveFlow> flows = {{&flow, 100}};
+      std::vector<double> steps(1);
+      ChannelArray factors{};
+      ChannelSolver(machine).solve(flows, steps, factors);
+      const double rate = 100 * flow.bytes[0] / steps[0];
+      EXPECT_NEAR(rate, knee_rate(x * kMemoryPeak, kMemoryPeak, p), 1e-6 * rate) << "p " << p << ", X/P " << x;
+      EXPECT_NEAR(factors[0], x * kMemoryPeak / rate, 1e-6 * factors[0]);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace moesim

@@ -1,0 +1,109 @@
+#include "tools/command_line.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <sstream>
+#include <utility>
+
+#include "sim/io/input_error.h"
+
+namespace moesim {
+namespace {
+
+constexpr std::size_t kHelpColumn = 36;
+
+std::string with_default(const std::string& help, const std::string& value) {
+  return value.empty() ? help : fmt::format("{} [default: {}]", help, value);
+}
+
+// The subcommand that was named, or the program itself.
+const CLI::App& chosen(const CLI::App& app) {
+  const auto named = app.get_subcommands();
+  return named.empty() ? app : *named.front();
+}
+
+std::string full_name(const CLI::App& app) {
+  return app.get_parent() == nullptr ? app.get_name() : app.get_parent()->get_name() + " " + app.get_name();
+}
+
+[[noreturn]] void fail_unexpected(const CLI::App& app, const std::string& found) {
+  std::vector<std::string> candidates;
+  const bool is_flag = found.starts_with('-');
+  if (is_flag) {
+    for (const CLI::Option* option : app.get_options()) {
+      for (const std::string& name : option->get_lnames()) candidates.push_back("--" + name);
+    }
+  } else {
+    for (const CLI::App* sub : app.get_subcommands({})) candidates.push_back(sub->get_name());
+  }
+  const std::string name = full_name(app);
+  const std::string expected = is_flag              ? fmt::format("a flag of {0} (see {0} --help)", name)
+                               : candidates.empty() ? fmt::format("nothing more (see {} --help)", name)
+                                                    : fmt::format("one of {}", fmt::join(candidates, ", "));
+  throw InputError(
+      {name, "", fmt::format("'{}'", found), expected, nearest_name(found.substr(0, found.find('=')), candidates)});
+}
+
+}  // namespace
+
+void FlagSet::value(const std::string& flag, const std::string& placeholder, std::string& target,
+                    const std::string& help) {
+  const auto set = [&target](const std::string& text) { target = text; };
+  app_.add_option_function<std::string>(flag, set, with_default(help, target))->type_name(placeholder);
+}
+
+void FlagSet::value(const std::string& flag, const std::string& placeholder, std::optional<std::string>& target,
+                    const std::string& help) {
+  const auto set = [&target](const std::string& text) { target = text; };
+  app_.add_option_function<std::string>(flag, set, help)->type_name(placeholder);
+}
+
+void FlagSet::repeated(const std::string& flag, const std::string& placeholder, std::vector<std::string>& target,
+                       const std::string& help) {
+  app_.add_option(flag, target, help)->type_name(placeholder)->allow_extra_args(false);
+}
+
+void FlagSet::on(const std::string& flag, bool& target, const std::string& help) { app_.add_flag(flag, target, help); }
+
+void FlagSet::positional(const std::string& placeholder, std::optional<std::string>& target, const std::string& help) {
+  const auto set = [&target](const std::string& text) { target = text; };
+  app_.add_option_function<std::string>(placeholder, set, help)->type_name("");
+}
+
+Request parse_command_line(std::span<const Command> commands, int argc, const char* const* argv) {
+  CLI::App app("Simulates Mixture-of-Experts layers on accelerators: which strategy is fastest, and why.", "moesim");
+  app.get_formatter()->column_width(kHelpColumn);
+  app.set_version_flag("--version", fmt::format("moesim {}", kVersion), "Print the version and exit");
+  app.require_subcommand(0, 1);
+  app.footer("Example:\n  moesim run --model mixtral-8x7b --device h200 --concurrency 1,8,64\n"
+             "Each subcommand explains itself: moesim run --help");
+
+  std::vector<std::pair<const CLI::App*, std::function<CommandResult()>>> actions;
+  for (const Command& command : commands) {
+    CLI::App* sub = app.add_subcommand(command.name, command.summary);
+    sub->footer(fmt::format("Example:\n{}", command.examples));
+    FlagSet flags(*sub);
+    actions.emplace_back(sub, command.define(flags));
+  }
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& request) {  // --help, --version
+    std::ostringstream out;
+    app.exit(request, out, out);
+    return out.str();
+  } catch (const CLI::ExtrasError&) {
+    const CLI::App& at = chosen(app);
+    fail_unexpected(at, app.remaining(true).front());
+  } catch (const CLI::ParseError& error) {
+    const std::string name = full_name(chosen(app));
+    throw InputError({name, "", error.what(), fmt::format("what {} --help says", name), ""});
+  }
+  for (auto& [sub, action] : actions) {
+    if (sub->parsed()) return std::move(action);
+  }
+  return app.help();
+}
+
+}  // namespace moesim

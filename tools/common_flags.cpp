@@ -1,0 +1,124 @@
+#include "tools/common_flags.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "hwmodels/loader.h"
+#include "hwmodels/schema.h"
+#include "sim/io/input_error.h"
+#include "tools/command_line.h"
+
+namespace moesim {
+namespace {
+
+constexpr const char* kConcurrencyFlag = "--concurrency";
+constexpr std::int64_t kMostTokens = 1'000'000;
+constexpr std::size_t kMostConcurrencies = 1024;
+
+}  // namespace
+
+void HardwareFlags::add(FlagSet& flags) {
+  flags.repeated("--set", "PATH=VALUE", overrides, "Replace a number of the device, as in hbm.bandwidth=6TB/s");
+  flags.on("--uncalibrated", uncalibrated, "Only constants of the device file; at present the only mode");
+}
+
+HardwareModel HardwareFlags::load(const std::string& device) const {
+  HardwareModel hardware = load_hardware(device);
+  for (const std::string& assignment : overrides) apply_override(hardware, assignment);
+  return hardware;
+}
+
+void FormatFlag::add(FlagSet& flags) { flags.value("--format", "table|json|csv", text, "How to print"); }
+
+OutputFormat FormatFlag::parse() const {
+  if (text == "table") return OutputFormat::kTable;
+  if (text == "json") return OutputFormat::kJson;
+  if (text == "csv") return OutputFormat::kCsv;
+  throw InputError({"--format", "", fmt::format("'{}'", text), "one of table, json, csv",
+                    nearest_name(text, {"table", "json", "csv"})});
+}
+
+std::int64_t parse_whole(const std::string& flag, const std::string& text, std::int64_t min, std::int64_t max) {
+  std::int64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  if (text.empty() || error != std::errc() || rest != end || value < min || value > max) {
+    throw InputError({flag, "", fmt::format("'{}'", text), fmt::format("a whole number from {} to {}", min, max), ""});
+  }
+  return value;
+}
+
+std::vector<std::int64_t> parse_concurrencies(const std::string& text) {
+  std::set<std::int64_t> values;
+  for (const std::string& piece : split_list(kConcurrencyFlag, text)) {
+    const std::size_t dash = piece.find('-', 1);
+    const std::int64_t from = parse_whole(kConcurrencyFlag, piece.substr(0, dash), 1, kMostTokens);
+    const std::int64_t to =
+        dash == std::string::npos ? from : parse_whole(kConcurrencyFlag, piece.substr(dash + 1), 1, kMostTokens);
+    if (to < from) {
+      throw InputError({kConcurrencyFlag, "", fmt::format("'{}'", piece), "a range that ascends, as in 1-8", ""});
+    }
+    for (std::int64_t value = from; value <= to && values.size() <= kMostConcurrencies; ++value) values.insert(value);
+    if (values.size() > kMostConcurrencies) {
+      throw InputError({kConcurrencyFlag, "", fmt::format("more than {} numbers", kMostConcurrencies),
+                        fmt::format("at most {}", kMostConcurrencies), ""});
+    }
+  }
+  return {values.begin(), values.end()};
+}
+
+double parse_clock(const std::string& text) {
+  const HwEntry& entry = hw_entry(Hw::kClockBoost);
+  const double hertz = parse_quantity(text, Dimension::kFrequency, "--clock", "");
+  if (hertz < entry.min || hertz > entry.max) {
+    throw InputError({"--clock", "", fmt::format("'{}'", text),
+                      fmt::format("{} to {}", format_quantity(entry.min, entry.dimension),
+                                  format_quantity(entry.max, entry.dimension)),
+                      ""});
+  }
+  return hertz;
+}
+
+std::vector<std::string> split_list(const std::string& flag, const std::string& text) {
+  std::vector<std::string> pieces;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    pieces.push_back(text.substr(begin, end - begin));
+    if (pieces.back().empty()) {
+      throw InputError({flag, "", text.empty() ? "an empty list" : fmt::format("an empty piece in '{}'", text),
+                        "values separated by commas", ""});
+    }
+    begin = end + 1;
+  }
+  return pieces;
+}
+
+std::vector<StrategyChoice> parse_strategies(const std::vector<std::string>& texts) {
+  std::vector<std::string> names;
+  for (const std::string& text : texts) {
+    bool first = true;
+    for (const std::string& piece : split_list("--strategy", text)) {
+      const std::size_t equals = piece.find('=');
+      const bool is_parameter = !first && equals != std::string::npos && piece.find(':') > equals;
+      if (is_parameter) {
+        names.back() += (names.back().find(':') == std::string::npos ? ":" : ",") + piece;
+      } else if (piece == "all") {
+        for (const Strategy& strategy : strategy_catalogue()) names.emplace_back(strategy.name);
+      } else {
+        names.push_back(piece);
+      }
+      first = false;
+    }
+  }
+  std::vector<StrategyChoice> choices;
+  for (const std::string& name : names) {
+    const auto same = [&](const StrategyChoice& choice) { return choice.text == name; };
+    if (std::none_of(choices.begin(), choices.end(), same)) choices.push_back(parse_strategy(name));
+  }
+  return choices;
+}
+
+}  // namespace moesim

@@ -1,0 +1,48 @@
+// Flags that several subcommands share, and how their values are read.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hwmodels/hardware_model.h"
+#include "workloads/strategies/strategy.h"
+
+namespace moesim {
+
+class FlagSet;
+
+// --set, --uncalibrated.
+struct HardwareFlags {
+  std::vector<std::string> overrides;
+  bool uncalibrated = false;  // the only mode
+
+  void add(FlagSet& flags);
+  // The device with all overrides.
+  [[nodiscard]] HardwareModel load(const std::string& device) const;
+};
+
+enum class OutputFormat { kTable, kJson, kCsv };
+
+// --format.
+struct FormatFlag {
+  std::string text = "table";
+
+  void add(FlagSet& flags);
+  [[nodiscard]] OutputFormat parse() const;
+};
+
+// All throw InputError that names the flag.
+std::int64_t parse_whole(const std::string& flag, const std::string& text, std::int64_t min, std::int64_t max);
+// "1,2,8-16": ascending, each once.
+std::vector<std::int64_t> parse_concurrencies(const std::string& text);
+// "1.98GHz": within the clocks that a device file may state.
+double parse_clock(const std::string& text);
+// Names, "all" or "auto", separated by commas; a piece that is only NAME=VALUE is a further parameter of the strategy
+// before it ("grouped_gemm:block_m=32,num_warps=8,stream_gemv"). Each once, in the order given.
+std::vector<StrategyChoice> parse_strategies(const std::vector<std::string>& texts);
+// "a,b" -> {"a", "b"}; empty pieces are errors.
+std::vector<std::string> split_list(const std::string& flag, const std::string& text);
+
+}  // namespace moesim

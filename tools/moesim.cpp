@@ -1,0 +1,41 @@
+// main: lists the subcommands; turns what a command gives back, or an error, into output and an exit code.
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <stdexcept>
+#include <string>
+
+#include "sim/io/input_error.h"
+#include "tools/command_line.h"
+#include "tools/commands.h"
+
+namespace moesim {
+namespace {
+
+CommandResult run(int argc, const char* const* argv) {
+  const Command commands[] = {kRunCommand, kValidateCommand, kModelsCommand, kDevicesCommand, kStrategiesCommand};
+  try {
+    const Request request = parse_command_line(commands, argc, argv);
+    if (const auto* text = std::get_if<std::string>(&request)) return {.output = *text, .complaint = ""};
+    return std::get<std::function<CommandResult()>>(request)();
+  } catch (const InputError& error) {
+    return {.output = "", .complaint = error.what(), .exit_code = ExitCode::kWrongInput};
+  } catch (const std::exception& error) {
+    return {.output = "", .complaint = std::string("internal error: ") + error.what(), .exit_code = ExitCode::kInternal};
+  }
+}
+
+int print(CommandResult result) {
+  const std::string& text = result.output;
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    result.complaint = "cannot write to standard output";
+    result.exit_code = ExitCode::kInternal;
+  }
+  if (!result.complaint.empty()) std::fprintf(stderr, "moesim: %s\n", result.complaint.c_str());
+  return static_cast<int>(result.exit_code);
+}
+
+}  // namespace
+}  // namespace moesim
+
+int main(int argc, char** argv) { return moesim::print(moesim::run(argc, argv)); }
