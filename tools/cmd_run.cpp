@@ -64,8 +64,7 @@ ConcurrencyRequest request_of(const RunFlags& flags) {
   ConcurrencyRequest request;
   request.tool_version = kVersion;
   request.concurrencies = parse_concurrencies(flags.concurrency.value_or(kDefaultConcurrency));
-  request.strategies =
-      parse_strategies(flags.strategies.empty() ? std::vector<std::string>{"all"} : flags.strategies);
+  request.strategies = parse_strategies(flags.strategies.empty() ? std::vector<std::string>{"all"} : flags.strategies);
   request.options.scope = parse_scope(flags.scope);
   request.options.launch = parse_launch(flags.launch);
   if (flags.clock) request.options.clock_hz = parse_clock(*flags.clock);
@@ -144,7 +143,7 @@ std::function<CommandResult()> define(FlagSet& set) {
 
 }  // namespace
 
-const Command kRunCommand = {
+constinit const Command kRunCommand = {
     "run", "Simulate one MoE layer: the fastest strategy per concurrency",
     "  moesim run --model qwen3.5-397b-a17b-fp8 --device h200 --concurrency 1,2,4,8\n"
     "  moesim run --model gpt-oss-120b --device b200 --strategy grouped_gemm:block_m=32,stream_gemv --explain\n"

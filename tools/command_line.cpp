@@ -76,8 +76,9 @@ Request parse_command_line(std::span<const Command> commands, int argc, const ch
   app.get_formatter()->column_width(kHelpColumn);
   app.set_version_flag("--version", fmt::format("moesim {}", kVersion), "Print the version and exit");
   app.require_subcommand(0, 1);
-  app.footer("Example:\n  moesim run --model mixtral-8x7b --device h200 --concurrency 1,8,64\n"
-             "Each subcommand explains itself: moesim run --help");
+  app.footer(
+      "Example:\n  moesim run --model mixtral-8x7b --device h200 --concurrency 1,8,64\n"
+      "Each subcommand explains itself: moesim run --help");
 
   std::vector<std::pair<const CLI::App*, std::function<CommandResult()>>> actions;
   for (const Command& command : commands) {

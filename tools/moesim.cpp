@@ -21,7 +21,8 @@ CommandResult run(int argc, const char* const* argv) {
   } catch (const InputError& error) {
     return {.output = "", .complaint = error.what(), .exit_code = ExitCode::kWrongInput};
   } catch (const std::exception& error) {
-    return {.output = "", .complaint = std::string("internal error: ") + error.what(), .exit_code = ExitCode::kInternal};
+    return {
+        .output = "", .complaint = std::string("internal error: ") + error.what(), .exit_code = ExitCode::kInternal};
   }
 }
 

@@ -9,7 +9,7 @@ namespace moesim {
 namespace {
 
 constexpr double kHighestT = 1e5;     // more bytes in flight than any machine holds
-constexpr double kTolerance = 1e-6;   // of t
+constexpr double kTolerance = 1e-8;   // of t
 constexpr double kLeastStep = 1e-15;  // seconds; a step of nothing still ends
 constexpr int kWarmSteps = 6;         // from the last solution; then once more from nothing
 constexpr int kNewtonSteps = 20;
@@ -68,12 +68,12 @@ double ChannelSolver::factor(std::size_t channel, double t) const {
   return p == 2 ? std::sqrt(1 + t * t) : std::pow(1 + std::pow(t, p), 1 / p);
 }
 
-bool ChannelSolver::newton(std::span<const ActiveFlow> flows, ChannelArray& factors, int steps) {
+bool ChannelSolver::newton(std::span<const ActiveFlow> flows, ChannelArray& factors, ChannelArray& t, int steps) {
   const std::size_t n = channels();
   factors.fill(1);
   rates_.resize(flows.size());
   for (int step = 0; step < steps; ++step) {
-    for (std::size_t j = 0; j < n; ++j) factors[j] = factor(j, t_[j]);
+    for (std::size_t j = 0; j < n; ++j) factors[j] = factor(j, t[j]);
     ChannelArray load{};
     for (std::size_t i = 0; i < flows.size(); ++i) {
       const FlowClass& flow = *flows[i].flow;
@@ -89,8 +89,8 @@ bool ChannelSolver::newton(std::span<const ActiveFlow> flows, ChannelArray& fact
     bool done = true;
     ChannelArray excess{};
     for (std::size_t j = 0; j < n; ++j) {
-      excess[j] = factors[j] * load[j] / peak_[j] - t_[j];
-      if (std::abs(excess[j]) > kTolerance * std::max(1.0, t_[j])) done = false;
+      excess[j] = factors[j] * load[j] / peak_[j] - t[j];
+      if (std::abs(excess[j]) > kTolerance * std::max(1.0, t[j])) done = false;
     }
     if (done) return true;
     std::array<ChannelArray, kMaxChannels> slope{};  // of excess i by t_j
@@ -103,7 +103,7 @@ bool ChannelSolver::newton(std::span<const ActiveFlow> flows, ChannelArray& fact
     }
     ChannelArray factor_by_t{};
     for (std::size_t j = 0; j < n; ++j) {
-      const double use = t_[j] / factors[j];
+      const double use = t[j] / factors[j];
       factor_by_t[j] = knee_[j] == 2 ? use : std::pow(use, knee_[j] - 1);
     }
     for (std::size_t i = 0; i < n; ++i) {
@@ -114,12 +114,12 @@ bool ChannelSolver::newton(std::span<const ActiveFlow> flows, ChannelArray& fact
     if (!solve_linear(slope, excess, n)) return false;
     const double damping = step < kFullSteps ? 1 : 0.5;  // kinks make full steps cycle
     for (std::size_t j = 0; j < n; ++j) {
-      double next = t_[j] - damping * excess[j];
+      double next = t[j] - damping * excess[j];
       // Flows at their floor hide how the load will fall: far from the root, do not follow a step to the wrong side.
-      const bool far = std::abs(wanted[j]) > kFar * std::max(1.0, t_[j]);
-      if (far && wanted[j] > 0 && next < t_[j]) next = 2 * t_[j] + 0.5;
-      if (far && wanted[j] < 0 && next > t_[j]) next = t_[j] / 2;
-      t_[j] = std::clamp(next, 0.0, kHighestT);
+      const bool far = std::abs(wanted[j]) > kFar * std::max(1.0, t[j]);
+      if (far && wanted[j] > 0 && next < t[j]) next = 2 * t[j] + 0.5;
+      if (far && wanted[j] < 0 && next > t[j]) next = t[j] / 2;
+      t[j] = std::clamp(next, 0.0, kHighestT);
     }
   }
   return false;
@@ -160,22 +160,23 @@ double ChannelSolver::bracketed(std::size_t channel, std::span<const ActiveFlow>
   return 0.5 * (low + high);
 }
 
-void ChannelSolver::solve(std::span<const ActiveFlow> flows, std::span<double> step_times, ChannelArray& factors) {
-  bool solved = newton(flows, factors, kWarmSteps);
+void ChannelSolver::solve(std::span<const ActiveFlow> flows, std::span<double> step_times, ChannelArray& factors,
+                          ChannelArray& t) {
+  bool solved = newton(flows, factors, t, kWarmSteps);
   if (!solved) {
-    t_.fill(0);
-    solved = newton(flows, factors, kNewtonSteps);
+    t.fill(0);
+    solved = newton(flows, factors, t, kNewtonSteps);
   }
   if (!solved) {
     factors.fill(1);
-    t_.fill(0);
+    t.fill(0);
     for (int sweep = 0; sweep < kSweeps; ++sweep) {
       double change = 0;
       for (std::size_t j = 0; j < channels(); ++j) {
-        const double t = bracketed(j, flows, factors);
-        factors[j] = factor(j, t);
-        change = std::max(change, std::abs(t - t_[j]) / std::max(1.0, t));
-        t_[j] = t;
+        const double found = bracketed(j, flows, factors);
+        factors[j] = factor(j, found);
+        change = std::max(change, std::abs(found - t[j]) / std::max(1.0, found));
+        t[j] = found;
       }
       if (change <= 10 * kSweepTolerance) break;
     }

@@ -44,14 +44,14 @@ class ChannelSolver {
   explicit ChannelSolver(const Machine& machine);
   [[nodiscard]] std::size_t channels() const { return peak_.size(); }
 
-  // Fills step_times (seconds, one per flow, > 0) and the latency factors f_j. Starts from the last solution.
-  void solve(std::span<const ActiveFlow> flows, std::span<double> step_times, ChannelArray& factors);
+  // Fills step_times (seconds, one per flow, > 0) and the latency factors f_j. `t`: where to start (any values >= 0;
+  // those of a like state save steps), and the solution.
+  void solve(std::span<const ActiveFlow> flows, std::span<double> step_times, ChannelArray& factors, ChannelArray& t);
 
  private:
   [[nodiscard]] double factor(std::size_t channel, double t) const;
-  [[nodiscard]] bool newton(std::span<const ActiveFlow> flows, ChannelArray& factors, int steps);
+  [[nodiscard]] bool newton(std::span<const ActiveFlow> flows, ChannelArray& factors, ChannelArray& t, int steps);
   [[nodiscard]] double bracketed(std::size_t channel, std::span<const ActiveFlow> flows, ChannelArray& factors) const;
-  ChannelArray t_{};
   std::vector<double> rates_;
   std::vector<double> peak_, knee_;
 };

@@ -8,6 +8,7 @@ namespace moesim {
 namespace {
 
 constexpr std::size_t kMemoSlots = 1024;
+constexpr int kLikeBits = 4;
 
 }  // namespace
 
@@ -20,7 +21,7 @@ FlowCohort FlowRecord::pop() {
   return first;
 }
 
-FlowTable::FlowTable(const Machine& machine) : solver_(machine), memo_(kMemoSlots) {}
+FlowTable::FlowTable(const Machine& machine) : solver_(machine), memo_(kMemoSlots), guesses_(kMemoSlots) {}
 
 std::uint32_t FlowTable::add_record(const FlowKey& key, const FlowPhysics& physics) {
   auto known = std::find(physics_.begin(), physics_.end(), physics);
@@ -48,6 +49,7 @@ void FlowTable::solve() {
   solver_flows_.clear();
   key_.clear();
   std::uint64_t hash = 14695981039346656037u;  // FNV-1a over words
+  std::uint64_t like = hash;                   // of numbers of items in sixteenths of a doubling
   for (const std::uint32_t i : active_) {
     const FlowRecord& record = records_[i];
     solver_flows_.push_back({&record.flow, static_cast<double>(record.items)});
@@ -56,12 +58,14 @@ void FlowTable::solve() {
       key_.push_back(word);
       hash = (hash ^ std::bit_cast<std::uint64_t>(word)) * 1099511628211u;
     }
+    const auto items = std::bit_cast<std::uint64_t>(static_cast<double>(record.items)) >> (52 - kLikeBits);
+    like = (like ^ (items << 32 | record.physics)) * 1099511628211u;
   }
   Memo& memo = memo_[(hash ^ (hash >> 32)) % kMemoSlots];
   if (memo.key != key_) {
     step_times_.resize(active_.size());
     ChannelArray factors;
-    solver_.solve(solver_flows_, step_times_, factors);
+    solver_.solve(solver_flows_, step_times_, factors, guesses_[(like ^ (like >> 32)) % kMemoSlots]);
     memo.key = key_;
     memo.rates.resize(active_.size());
     memo.blames.resize(active_.size());

@@ -89,6 +89,7 @@ class FlowTable {
   std::vector<FlowRecord> records_;
   std::vector<std::uint32_t> active_;
   std::vector<Memo> memo_;
+  std::vector<ChannelArray> guesses_;  // solutions by a coarse hash of the state, as starts for like states
   std::vector<double> key_;
   std::vector<ActiveFlow> solver_flows_;
   std::vector<double> step_times_;

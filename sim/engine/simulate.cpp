@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 
+#include "sim/engine/blame_meter.h"
 #include "sim/engine/cache.h"
 #include "sim/engine/event_queue.h"
 #include "sim/engine/flow_table.h"
@@ -14,9 +15,9 @@
 namespace moesim {
 namespace {
 
-// A wave starts as several cohorts, staggered by the dispatch rate, so that items stay out of step as they do on a device. More cohorts
-// cost time and change results by less than the 0.5 % that the cohort test allows. Kernels of few waves take more of them, since a
-// cohort's stagger is a larger share of their time.
+// A wave starts as several cohorts, staggered by the dispatch rate, so that items stay out of step as they do on a
+// device. More cohorts cost time and change results by less than the 0.5 % that the cohort test allows. Kernels of few
+// waves take more of them, since a cohort's stagger is a larger share of their time.
 std::int64_t cohorts_per_wave(std::int64_t items, std::int64_t slots) { return items <= 4 * slots ? 8 : 4; }
 
 // Ablation of the tail: items are cut into this many.
@@ -63,14 +64,11 @@ struct KernelState {
   bool ready_pushed = false;
   bool wait_over = false;
   bool done = false;
-  double group_begin[kMaxChannels] = {};         // cache positions where the group in progress began
-  double write_begin[kMaxChannels] = {};         // and where the region that it writes began
-  double best_rate = 0;                          // steps a second, highest so far
-  std::vector<std::int64_t> group_unfinished;    // only with item dependencies
-  std::vector<std::uint32_t> parked;             // cohorts that wait for the kernel's wait or for other items
-  std::vector<std::uint32_t> flows;              // its records
-  std::array<double, kBlameCount> blame{};       // picoseconds
-  std::array<double, kBlameCount> blame_rate{};  // share of the current interval
+  double group_begin[kMaxChannels] = {};       // cache positions where the group in progress began
+  double write_begin[kMaxChannels] = {};       // and where the region that it writes began
+  std::vector<std::int64_t> group_unfinished;  // only with item dependencies
+  std::vector<std::uint32_t> parked;           // cohorts that wait for the kernel's wait or for other items
+  std::vector<std::uint32_t> flows;            // its records
   double memory_read = 0, memory_reread = 0, cache_read = 0, written = 0;
   KernelResult result;
 };
@@ -102,7 +100,6 @@ class Engine {
   [[nodiscard]] bool may_pass_wait(std::uint32_t k, std::uint32_t group) const;
 
   void resolve_rates();
-  void resolve_blame();
   void advance(std::int64_t to);
   [[nodiscard]] std::int64_t next_end();
 
@@ -116,6 +113,8 @@ class Engine {
   std::vector<KernelState> states_;
   std::vector<CacheState> caches_;
   FlowTable flows_;
+  BlameMeter meter_;
+  std::vector<KernelActivity> activity_;
   std::vector<Cohort> cohorts_;
   std::vector<std::uint32_t> free_cohorts_;
   EventQueue<Event> events_;
@@ -123,7 +122,6 @@ class Engine {
   std::vector<std::uint32_t> running_;  // kernels launched and not done, in launch order
   bool rates_stale_ = false;
   bool blame_stale_ = true;
-  bool idle_ = true;
   std::vector<std::int64_t> due_;  // per active record: when its first cohort ends
   SimulationResult result_;
 };
@@ -135,6 +133,7 @@ Engine::Engine(const ExecutionPlan& plan, const Machine& machine, const Simulate
       without_(options.without),
       states_(plan.kernels().size()),
       flows_(machine),
+      meter_(plan.kernels().size()),
       successors_(plan.kernels().size()) {
   if (without_.has(Effect::kTail)) cuts_ = kTailCuts;
   for (const CacheLevel& level : machine.caches) caches_.emplace_back(level.useful_capacity, plan.regions().size());
@@ -506,55 +505,23 @@ void Engine::resolve_rates() {
   });
 }
 
-// Blame per picosecond of each kernel until the next event.
-void Engine::resolve_blame() {
-  blame_stale_ = false;
-  double active = 0;
-  for (const std::uint32_t k : running_) {
-    KernelState& s = states_[k];
-    s.blame_rate.fill(0);
-    active += static_cast<double>(s.delayed + s.waiting);
-  }
-  for (const std::uint32_t i : flows_.active()) active += static_cast<double>(flows_[i].items);
-  idle_ = active == 0;
-  if (idle_) return;
-  for (const std::uint32_t k : running_) {
-    KernelState& s = states_[k];
-    s.blame_rate[static_cast<std::size_t>(Blame::kDispatchFill)] = static_cast<double>(s.delayed) / active;
-    s.blame_rate[static_cast<std::size_t>(Blame::kSynchronisation)] = static_cast<double>(s.waiting) / active;
-    double steps_rate = 0;
-    for (const std::uint32_t i : flows_.active()) {
-      const FlowRecord& f = flows_[i];
-      if (f.key.kernel == k) steps_rate += static_cast<double>(f.items) * f.rate * f.steps;
-    }
-    s.best_rate = std::max(s.best_rate, steps_rate);
-    const double tail = s.remaining == 0 && s.best_rate > 0 ? 1 - steps_rate / s.best_rate : 0;
-    for (const std::uint32_t i : flows_.active()) {
-      const FlowRecord& f = flows_[i];
-      if (f.key.kernel != k) continue;
-      const double share = static_cast<double>(f.items) / active;
-      for (std::size_t b = 0; b < kBlameCount; ++b) s.blame_rate[b] += share * (1 - tail) * f.blame[b];
-      s.blame_rate[static_cast<std::size_t>(Blame::kTail)] += share * tail;
-    }
-  }
-}
-
 void Engine::advance(std::int64_t to) {
   const auto interval = static_cast<double>(to - now_);
   if (interval <= 0) return;
-  if (blame_stale_) resolve_blame();
-  if (idle_) {
-    // Nothing runs: the time belongs to the first kernel that is being launched or waits for its predecessors' end.
-    for (const std::uint32_t k : plan_.order()) {
-      if (states_[k].done || !states_[k].ready_pushed) continue;
-      states_[k].blame[static_cast<std::size_t>(Blame::kLaunch)] += interval;
-      break;
-    }
-  } else {
+  if (blame_stale_) {
+    blame_stale_ = false;
+    activity_.clear();
     for (const std::uint32_t k : running_) {
-      for (std::size_t b = 0; b < kBlameCount; ++b) states_[k].blame[b] += interval * states_[k].blame_rate[b];
+      activity_.push_back({k, states_[k].delayed, states_[k].waiting, states_[k].remaining == 0});
     }
+    meter_.resolve(activity_, flows_);
   }
+  std::uint32_t launching = 0;
+  if (meter_.idle()) {  // the first kernel that is being launched or waits for its predecessors' end
+    launching = *std::find_if(plan_.order().begin(), plan_.order().end(),
+                              [&](std::uint32_t k) { return states_[k].ready_pushed && !states_[k].done; });
+  }
+  meter_.advance(interval, launching);
   flows_.advance(interval / kPicosecondsPerSecond);
   now_ = to;
 }
@@ -639,19 +606,13 @@ SimulationResult Engine::run() {
     KernelState& s = states_[k];
     MOESIM_CHECK(s.done);
     result_.items += s.result.items;
-    if (kernel(k).helper) {
-      for (std::size_t b = 0; b < kBlameCount; ++b) {
-        if (b == static_cast<std::size_t>(Blame::kLaunch) || b == static_cast<std::size_t>(Blame::kHelper)) continue;
-        s.blame[static_cast<std::size_t>(Blame::kHelper)] += s.blame[b];
-        s.blame[b] = 0;
-      }
-    }
+    const std::array<double, kBlameCount> blame = meter_.total(k, kernel(k).helper);
     double kernel_total = 0;
     for (std::size_t b = 0; b < kBlameCount; ++b) {
-      total[b] += s.blame[b];
-      kernel_total += s.blame[b];
+      total[b] += blame[b];
+      kernel_total += blame[b];
     }
-    s.result.attribution = round_attribution(s.blame, Duration(std::llround(kernel_total)));
+    s.result.attribution = round_attribution(blame, Duration(std::llround(kernel_total)));
     s.result.memory_read = Bytes(std::llround(s.memory_read));
     s.result.memory_reread = Bytes(std::llround(s.memory_reread));
     s.result.cache_read = Bytes(std::llround(s.cache_read));

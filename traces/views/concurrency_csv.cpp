@@ -45,8 +45,7 @@ std::vector<Cell> cells_of(const ConcurrencyPoint& point, const StrategyRow& row
   figure("limited_by", [](const StrategyFigures& f) { return std::string(blame_key(largest(f.attribution))); });
   for (std::size_t b = 0; b < kBlameCount; ++b) {
     const auto blame = static_cast<Blame>(b);
-    figure(fmt::format("{}_share", blame_key(blame)),
-           [&](const StrategyFigures& f) { return number(f.share(blame)); });
+    figure(fmt::format("{}_share", blame_key(blame)), [&](const StrategyFigures& f) { return number(f.share(blame)); });
   }
   const auto* infeasible = std::get_if<Infeasible>(&row.result);
   cells.push_back({"infeasible", infeasible == nullptr ? "" : infeasible->reason});

@@ -89,16 +89,16 @@ void write_rows(const ConcurrencyStudy& study, std::ostream& out) {
 }
 
 std::string sentence(const Verdict& verdict) {
-  const std::string where = verdict.from == verdict.to ? fmt::format("{}", verdict.from)
-                                                       : fmt::format("{} to {}", verdict.from, verdict.to);
+  const std::string where =
+      verdict.from == verdict.to ? fmt::format("{}", verdict.from) : fmt::format("{} to {}", verdict.from, verdict.to);
   const std::string tokens = where + (where == "1" ? " token" : " tokens");
   if (verdict.winner.empty()) return fmt::format("At {} no strategy is feasible.", tokens);
-  if (verdict.next_best.empty()) return fmt::format("At {} {} is the only feasible one asked for.", tokens, verdict.winner);
+  if (verdict.next_best.empty())
+    return fmt::format("At {} {} is the only feasible one asked for.", tokens, verdict.winner);
   const std::string low = fmt::format("{:.2f}", verdict.lead_min);
   const std::string high = fmt::format("{:.2f}", verdict.lead_max);
   return fmt::format("At {} {} is fastest, {} times as fast as {}.", tokens, verdict.winner,
-                     low == high ? low : fmt::format("{} to {}", low, high),
-                     fmt::join(verdict.next_best, " or "));
+                     low == high ? low : fmt::format("{} to {}", low, high), fmt::join(verdict.next_best, " or "));
 }
 
 void write_verdict(const ConcurrencyStudy& study, std::ostream& out) {
@@ -140,8 +140,8 @@ void write_attribution(const ConcurrencyStudy& study, std::ostream& out) {
 struct KernelGroup {
   std::string name, stage;
   std::int64_t launches = 0;
-  TimePoint start;    // of the first
-  Duration busy;      // first item to last epilogue, summed
+  TimePoint start;  // of the first
+  Duration busy;    // first item to last epilogue, summed
   std::int64_t items = 0, slots = 0, waves = 0;
   Bytes memory_read;
   Attribution attribution;
@@ -150,11 +150,12 @@ struct KernelGroup {
 std::vector<KernelGroup> group_kernels(const std::vector<KernelSummary>& kernels) {
   std::vector<KernelGroup> groups;
   for (const KernelSummary& kernel : kernels) {
-    auto group = std::find_if(groups.begin(), groups.end(), [&](const KernelGroup& g) {
-      return g.name == kernel.name && g.stage == kernel.stage;
-    });
+    auto group = std::find_if(groups.begin(), groups.end(),
+                              [&](const KernelGroup& g) { return g.name == kernel.name && g.stage == kernel.stage; });
     if (group == groups.end()) {
-      group = groups.insert(groups.end(), KernelGroup{.name = kernel.name, .stage = kernel.stage});
+      group = groups.insert(groups.end(), KernelGroup());
+      group->name = kernel.name;
+      group->stage = kernel.stage;
       group->start = kernel.result.start;
     }
     ++group->launches;
@@ -190,8 +191,7 @@ void write_kernels(const ConcurrencyPoint& point, std::ostream& out) {
                      fmt::format("{:.2f}", static_cast<double>(kernel.start.value()) / kPicosecondsPerMicrosecond),
                      micros(kernel.busy), percent(share), fmt::format("{}", kernel.items),
                      fmt::format("{}", kernel.slots), fmt::format("{}", kernel.waves),
-                     megabytes(kernel.memory_read.as_double()),
-                     std::string(blame_name(largest(kernel.attribution)))});
+                     megabytes(kernel.memory_read.as_double()), std::string(blame_name(largest(kernel.attribution)))});
     }
     out << fmt::format("\nkernels of {} at {} token{}, first sample, {} µs\n", strategy_cell(row), point.concurrency,
                        point.concurrency == 1 ? "" : "s", micros(time));

@@ -95,8 +95,7 @@ RoutedBatch batch_of(const ConcurrencyRequest& request, std::int64_t concurrency
 }
 
 std::size_t sample_count(const ConcurrencyRequest& request) {
-  return request.routing.kind == RoutingKind::kTrace ? request.trace.size()
-                                                     : static_cast<std::size_t>(request.samples);
+  return request.routing.kind == RoutingKind::kTrace ? request.trace.size() : static_cast<std::size_t>(request.samples);
 }
 
 Provenance provenance_of(const ConcurrencyRequest& request) {

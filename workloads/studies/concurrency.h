@@ -31,7 +31,7 @@ struct ConcurrencyRequest {
   std::int64_t tp = 1;
   std::int64_t ep = 1;
   PredictOptions options;
-  bool explain = false;                                           // keep the kernels of the first concurrency
+  bool explain = false;                                             // keep the kernels of the first concurrency
   std::function<void(std::size_t done, std::size_t all)> progress;  // routings simulated
 };
 
@@ -51,12 +51,12 @@ struct Provenance {
 };
 
 struct StrategyFigures {
-  Duration time_median, time_p95, time_sum;  // over the samples
-  double bound_fraction_median = 0;          // bound / time
-  double memory_read_mean = 0;               // bytes
-  double memory_reread_mean = 0;             // of these, bytes that memory had delivered before
-  double achieved_rate = 0;                  // bytes a second from memory: all samples' bytes / all samples' time
-  Attribution attribution;                   // summed over the samples: its sum is time_sum
+  Duration time_median, time_p95, time_sum;    // over the samples
+  double bound_fraction_median = 0;            // bound / time
+  double memory_read_mean = 0;                 // bytes
+  double memory_reread_mean = 0;               // of these, bytes that memory had delivered before
+  double achieved_rate = 0;                    // bytes a second from memory: all samples' bytes / all samples' time
+  Attribution attribution;                     // summed over the samples: its sum is time_sum
   std::map<std::string, std::int64_t> picked;  // of auto: samples in which it took this strategy
   std::vector<KernelSummary> kernels;          // of the first sample, where explained
 
@@ -87,9 +87,9 @@ struct ConcurrencyPoint {
 // Neighbouring concurrencies with the same winner.
 struct Verdict {
   std::int64_t from = 0, to = 0;
-  std::string winner;                     // "": no strategy is feasible
-  double lead_min = 1, lead_max = 1;      // median of the next best / median of the winner
-  std::vector<std::string> next_best;     // in order of concurrency, each once; empty: nothing to compare with
+  std::string winner;                  // "": no strategy is feasible
+  double lead_min = 1, lead_max = 1;   // median of the next best / median of the winner
+  std::vector<std::string> next_best;  // in order of concurrency, each once; empty: nothing to compare with
 };
 
 struct ConcurrencyStudy {

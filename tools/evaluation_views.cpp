@@ -1,0 +1,304 @@
+#include "tools/evaluation_views.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "traces/views/csv.h"
+#include "traces/views/numbers.h"
+#include "traces/views/text_table.h"
+
+namespace moesim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Align = TextTable::Align;
+
+constexpr std::size_t kWorstRows = 10;
+
+// The rows with the largest errors, largest first; equal ones in file order.
+std::vector<const RowResult*> worst_rows(const Evaluation& evaluation) {
+  std::vector<const RowResult*> rows;
+  for (const RowResult& row : evaluation.rows) rows.push_back(&row);
+  std::stable_sort(rows.begin(), rows.end(), [](const RowResult* a, const RowResult* b) {
+    return std::abs(a->error_pct()) > std::abs(b->error_pct());
+  });
+  rows.resize(std::min(rows.size(), kWorstRows));
+  return rows;
+}
+
+bool has_floor(const RowResult& row) { return row.floor_us > 0; }
+
+// ------------------------------------------------------------------------------------------------------- table
+
+std::vector<std::string> summary_cells(const ErrorSummary& s) {
+  if (s.count == 0) return {"0", "-", "-", "-", "-", "-"};
+  return {fmt::format("{}", s.count),           fmt::format("{:.1f}", s.median_abs_pct),
+          fmt::format("{:.1f}", s.p95_abs_pct), fmt::format("{:.1f}", s.mean_abs_pct),
+          fmt::format("{:+.1f}", s.bias_pct),   fmt::format("{:.1f}", s.max_abs_pct)};
+}
+
+void write_summaries(const std::string& title, const std::string& heading,
+                     const std::map<std::string, ErrorSummary>& summaries, std::ostream& out) {
+  TextTable table({{heading, Align::kLeft},
+                   {"rows", Align::kRight},
+                   {"median %", Align::kRight},
+                   {"p95 %", Align::kRight},
+                   {"mean %", Align::kRight},
+                   {"bias %", Align::kRight},
+                   {"max %", Align::kRight}});
+  for (const auto& [name, summary] : summaries) {
+    std::vector<std::string> cells = {name};
+    for (std::string& cell : summary_cells(summary)) cells.push_back(std::move(cell));
+    table.add_row(std::move(cells));
+  }
+  out << '\n' << title << '\n';
+  table.write(out);
+}
+
+void write_cells(const Evaluation& evaluation, std::ostream& out) {
+  TextTable table({{"strategy", Align::kLeft},
+                   {"weights", Align::kLeft},
+                   {"tokens", Align::kLeft},
+                   {"scope", Align::kLeft},
+                   {"rows", Align::kRight},
+                   {"ours median %", Align::kRight},
+                   {"p95 %", Align::kRight},
+                   {"floor median %", Align::kRight},
+                   {"p95 %", Align::kRight},
+                   {"better", Align::kLeft}});
+  for (const Cell& cell : evaluation.cells) {
+    const bool median = cell.ours.median_abs_pct < cell.floor.median_abs_pct;
+    const bool p95 = cell.ours.p95_abs_pct < cell.floor.p95_abs_pct;
+    table.add_row({cell.strategy, cell.weights, cell.band, cell.scope, fmt::format("{}", cell.ours.count),
+                   fmt::format("{:.1f}", cell.ours.median_abs_pct), fmt::format("{:.1f}", cell.ours.p95_abs_pct),
+                   fmt::format("{:.1f}", cell.floor.median_abs_pct), fmt::format("{:.1f}", cell.floor.p95_abs_pct),
+                   median && p95   ? "ours"
+                   : median || p95 ? "mixed"
+                                   : "floor"});
+  }
+  out << "\ntotals, beside the roofline floor (active experts x matrices / achieved read rate)\n";
+  table.write(out);
+}
+
+void write_worst(const Evaluation& evaluation, std::ostream& out) {
+  TextTable table({{"line", Align::kRight},
+                   {"model", Align::kLeft},
+                   {"strategy", Align::kLeft},
+                   {"weights", Align::kLeft},
+                   {"tokens", Align::kRight},
+                   {"routing", Align::kLeft},
+                   {"stage", Align::kLeft},
+                   {"measured µs", Align::kRight},
+                   {"simulated µs", Align::kRight},
+                   {"error %", Align::kRight},
+                   {"limited by", Align::kLeft}});
+  for (const RowResult* row : worst_rows(evaluation)) {
+    const MoeMeasurement& m = *row->row;
+    table.add_row({fmt::format("{}", m.line), m.model_name, m.strategy, m.weights, fmt::format("{}", m.tokens),
+                   m.routing, m.stage, fmt::format("{:.2f}", m.us), fmt::format("{:.2f}", row->simulated_us),
+                   fmt::format("{:+.1f}", row->error_pct()), row->limiter});
+  }
+  out << "\nworst rows\n";
+  table.write(out);
+}
+
+// "FILE:LINE: reason": rows of one reason together, with the first line that has it.
+void write_skipped(const Evaluation& evaluation, std::ostream& out) {
+  if (evaluation.skipped.empty()) return;
+  struct Group {
+    std::int64_t rows = 0;
+    std::string first_line;
+  };
+  std::map<std::string, Group> groups;
+  const std::size_t prefix = evaluation.measurements.size() + 1;
+  for (const std::string& text : evaluation.skipped) {
+    const std::size_t colon = text.find(':', prefix);
+    const std::size_t reason = std::min(colon == std::string::npos ? prefix : colon + 2, text.size());
+    Group& group = groups[text.substr(reason)];
+    if (group.rows++ == 0) group.first_line = text.substr(prefix, colon - prefix);
+  }
+  TextTable table({{"rows", Align::kRight}, {"first line", Align::kRight}, {"reason", Align::kLeft}});
+  for (const auto& [reason, group] : groups) table.add_row({fmt::format("{}", group.rows), group.first_line, reason});
+  out << "\nskipped\n";
+  table.write(out);
+}
+
+void write_table(const EvaluationReport& report, std::ostream& out) {
+  const Evaluation& e = report.evaluation;
+  out << fmt::format("moesim {}, {}\n", report.tool_version, report.calibration);
+  out << fmt::format("measurements  {}, {} rows\n", e.measurements, report.rows_in_file);
+  out << fmt::format("device        {} ({})\n", e.device, e.device_hash);
+  for (const std::string& assignment : report.overrides) out << fmt::format("set           {}\n", assignment);
+  for (const std::string& filter : report.filters) out << fmt::format("only          {}\n", filter);
+  out << fmt::format(
+      "simulated     {} rows, and {} below {} µs; left out: {} of other devices, {} by flags, {} skipped\n",
+      e.rows.size(), e.small_rows.size(), kSmallRowUs, report.rows_of_other_devices, report.rows_filtered,
+      e.skipped.size());
+  out << fmt::format("below bound   {} predictions\n", e.below_bound);
+
+  write_summaries("error of simulated over measured time, absolute but for the bias", "all",
+                  {{"rows", e.overall}, {"totals, by the floor", e.floor}}, out);
+  write_cells(e, out);
+  write_summaries("by strategy", "strategy", e.by_strategy, out);
+  write_summaries("by strategy and weights", "strategy/weights", e.by_strategy_dtype, out);
+  write_summaries("by tokens", "tokens", e.by_band, out);
+  write_summaries("by stage", "stage", e.by_stage, out);
+  write_summaries("by implementation", "implementation", e.by_implementation, out);
+  out << fmt::format("\nchoice of strategy: right in {:.1f} % of {} cells, {:.2f} % of time lost by trusting it\n",
+                     e.choice.right_share * 100, e.choice.cells, e.choice.mean_regret_pct);
+  write_worst(e, out);
+  write_summaries(fmt::format("rows below {} µs, which are launch noise", kSmallRowUs), "small", {{"rows", e.small}},
+                  out);
+  write_skipped(e, out);
+}
+
+// -------------------------------------------------------------------------------------------------------- json
+
+Json summary_json(const ErrorSummary& s) {
+  // Nothing measured is no error of zero.
+  const auto figure = [&](double value) { return s.count == 0 ? Json(nullptr) : Json(six_digits(value)); };
+  return {{"count", s.count},
+          {"mean_abs_pct", figure(s.mean_abs_pct)},
+          {"median_abs_pct", figure(s.median_abs_pct)},
+          {"p95_abs_pct", figure(s.p95_abs_pct)},
+          {"bias_pct", figure(s.bias_pct)},
+          {"max_abs_pct", figure(s.max_abs_pct)}};
+}
+
+Json summaries_json(const std::map<std::string, ErrorSummary>& summaries) {
+  Json json = Json::object();
+  for (const auto& [name, summary] : summaries) json[name] = summary_json(summary);
+  return json;
+}
+
+Json worst_json(const RowResult& row) {
+  const MoeMeasurement& m = *row.row;
+  return {{"line", m.line},
+          {"model", m.model_name},
+          {"tp", m.tp},
+          {"ep", m.ep},
+          {"strategy", m.strategy},
+          {"implementation", m.implementation},
+          {"weights", m.weights},
+          {"tokens", m.tokens},
+          {"routing", m.routing},
+          {"stage", m.stage},
+          {"measured_us", m.us},
+          {"simulated_us", six_digits(row.simulated_us)},
+          {"error_pct", six_digits(row.error_pct())},
+          {"floor_error_pct", has_floor(row) ? Json(six_digits(row.floor_error_pct())) : Json(nullptr)},
+          {"limited_by", row.limiter}};
+}
+
+void write_json(const EvaluationReport& report, std::ostream& out) {
+  const Evaluation& e = report.evaluation;
+  Json json = {{"schema", "moesim.evaluation/1"},
+               {"tool", {{"name", "moesim"}, {"version", report.tool_version}}},
+               {"calibration", report.calibration},
+               {"device", {{"name", e.device}, {"hash", e.device_hash}, {"overrides", report.overrides}}},
+               {"measurements", e.measurements},
+               {"filters", report.filters},
+               {"rows_in_file", report.rows_in_file},
+               {"rows_of_other_devices", report.rows_of_other_devices},
+               {"rows_filtered", report.rows_filtered},
+               {"below_bound", e.below_bound},
+               {"overall", summary_json(e.overall)},
+               {"by_strategy", summaries_json(e.by_strategy)},
+               {"by_strategy_dtype", summaries_json(e.by_strategy_dtype)},
+               {"by_band", summaries_json(e.by_band)},
+               {"by_stage", summaries_json(e.by_stage)},
+               {"by_implementation", summaries_json(e.by_implementation)}};
+  Json& cells = json["cells"] = Json::array();
+  for (const Cell& cell : e.cells) {
+    cells.push_back({{"strategy", cell.strategy},
+                     {"weights", cell.weights},
+                     {"band", cell.band},
+                     {"scope", cell.scope},
+                     {"ours", summary_json(cell.ours)},
+                     {"floor", summary_json(cell.floor)}});
+  }
+  // What was not fitted has no range that it was fitted in.
+  json["in_range"] = summary_json({});
+  json["out_of_range"] = summary_json(e.overall);
+  json["small_rows"] = summary_json(e.small);
+  json["floor"] = summary_json(e.floor);
+  json["choice"] = {{"cells", e.choice.cells},
+                    {"right_share", six_digits(e.choice.right_share)},
+                    {"mean_regret_pct", six_digits(e.choice.mean_regret_pct)}};
+  Json& worst = json["worst"] = Json::array();
+  for (const RowResult* row : worst_rows(e)) worst.push_back(worst_json(*row));
+  json["skipped"] = e.skipped;
+  constexpr int kIndent = 2;
+  out << json.dump(kIndent) << '\n';
+}
+
+// --------------------------------------------------------------------------------------------------------- csv
+
+void write_csv(const EvaluationReport& report, std::ostream& out) {
+  const Evaluation& e = report.evaluation;
+  write_csv_line({"line",           "model",       "tp",       "ep",           "weights",
+                  "activations",    "tokens",      "routing",  "routed_trace", "strategy",
+                  "implementation", "launch",      "scope",    "stage",        "measured_us",
+                  "simulated_us",   "error_pct",   "bound_us", "floor_us",     "floor_error_pct",
+                  "limited_by",     "small_row",   "device",   "device_hash",  "device_overrides",
+                  "calibration",    "tool_version"},
+                 out);
+  std::vector<const RowResult*> rows;
+  for (const RowResult& row : e.rows) rows.push_back(&row);
+  for (const RowResult& row : e.small_rows) rows.push_back(&row);
+  std::sort(rows.begin(), rows.end(),
+            [](const RowResult* a, const RowResult* b) { return a->row->line < b->row->line; });
+  const auto whole = [](std::int64_t value) { return fmt::format("{}", value); };
+  const auto number = [](double value) { return fmt::format("{}", six_digits(value)); };
+  for (const RowResult* row : rows) {
+    const MoeMeasurement& m = *row->row;
+    write_csv_line({whole(m.line),
+                    m.model_name,
+                    whole(m.tp),
+                    whole(m.ep),
+                    m.weights,
+                    m.activations,
+                    whole(m.tokens),
+                    m.routing,
+                    m.routed_trace,
+                    m.strategy,
+                    m.implementation,
+                    m.launch,
+                    m.scope,
+                    m.stage,
+                    fmt::format("{}", m.us),
+                    number(row->simulated_us),
+                    number(row->error_pct()),
+                    number(row->bound_us),
+                    has_floor(*row) ? number(row->floor_us) : "",
+                    has_floor(*row) ? number(row->floor_error_pct()) : "",
+                    row->limiter,
+                    m.us < kSmallRowUs ? "1" : "0",
+                    e.device,
+                    e.device_hash,
+                    fmt::format("{}", fmt::join(report.overrides, " ")),
+                    report.calibration,
+                    report.tool_version},
+                   out);
+  }
+}
+
+}  // namespace
+
+void write_evaluation(const EvaluationReport& report, OutputFormat format, std::ostream& out) {
+  switch (format) {
+    case OutputFormat::kTable:
+      return write_table(report, out);
+    case OutputFormat::kJson:
+      return write_json(report, out);
+    case OutputFormat::kCsv:
+      return write_csv(report, out);
+  }
+}
+
+}  // namespace moesim
