@@ -5,6 +5,7 @@
 
 #include "hwmodels/loader.h"
 #include "hwmodels/schema.h"
+#include "sim/io/input_error.h"
 #include "tools/command_line.h"
 #include "tools/listing.h"
 
@@ -26,7 +27,7 @@ ListingValue constant_in(const HardwareModel& hardware, Hw id, double unit) {
   return hardware[id] / unit;
 }
 
-Listing list_devices(const HardwareFlags& flags) {
+Listing list_devices() {
   Listing listing;
   listing.rows_key = "devices";
   listing.columns = {{"name", "name"},
@@ -41,7 +42,7 @@ Listing list_devices(const HardwareFlags& flags) {
                      {"matrix_fp8_flop_per_clk", "fp8 FLOP/clk"},
                      {"hash", "file hash"}};
   for (const std::string& name : device_names()) {
-    const HardwareModel hardware = flags.load(name);
+    const HardwareModel hardware = load_hardware(name);
     const auto cell = [&](Hw id, double unit) { return constant_in(hardware, id, unit); };
     listing.rows.push_back({hardware.name, hardware.title, hardware.architecture, cell(Hw::kUnitCount, 1),
                             cell(Hw::kClockBoost, kGiga), cell(Hw::kHbmCapacity, kGiga), cell(Hw::kHbmBandwidth, kTera),
@@ -79,8 +80,10 @@ std::function<CommandResult()> define(FlagSet& set) {
   flags->format.add(set);
   return [flags]() -> CommandResult {
     const OutputFormat format = flags->format.parse();
-    const Listing listing =
-        flags->name ? show_device(flags->hardware.load(*flags->name)) : list_devices(flags->hardware);
+    if (!flags->name && !flags->hardware.overrides.empty()) {
+      throw InputError({"--set", "", "no device", "the name of the device that it belongs to", ""});
+    }
+    const Listing listing = flags->name ? show_device(flags->hardware.load(*flags->name)) : list_devices();
     return {.output = render(listing, format), .complaint = ""};
   };
 }

@@ -27,6 +27,9 @@ std::string full_name(const CLI::App& app) {
   return app.get_parent() == nullptr ? app.get_name() : app.get_parent()->get_name() + " " + app.get_name();
 }
 
+// What errors begin with: the subcommand; main says "moesim" anyway.
+std::string place(const CLI::App& app) { return app.get_parent() == nullptr ? "" : app.get_name(); }
+
 [[noreturn]] void fail_unexpected(const CLI::App& app, const std::string& found) {
   std::vector<std::string> candidates;
   const bool is_flag = found.starts_with('-');
@@ -41,8 +44,19 @@ std::string full_name(const CLI::App& app) {
   const std::string expected = is_flag              ? fmt::format("a flag of {0} (see {0} --help)", name)
                                : candidates.empty() ? fmt::format("nothing more (see {} --help)", name)
                                                     : fmt::format("one of {}", fmt::join(candidates, ", "));
-  throw InputError(
-      {name, "", fmt::format("'{}'", found), expected, nearest_name(found.substr(0, found.find('=')), candidates)});
+  throw InputError({place(app), "", fmt::format("'{}'", found), expected,
+                    nearest_name(found.substr(0, found.find('=')), candidates)});
+}
+
+// All values at once, so that a flag given twice is our error to word.
+void add_single(CLI::App& app, const std::string& flag, const std::string& placeholder,
+                const std::function<void(const std::string&)>& set, const std::string& help) {
+  const auto set_once = [flag, set](const std::vector<std::string>& texts) {
+    if (texts.size() > 1) throw InputError({flag, "", fmt::format("{} values", texts.size()), "one", ""});
+    set(texts.front());
+  };
+  CLI::Option* option = app.add_option_function<std::vector<std::string>>(flag, set_once, help);
+  option->option_text(placeholder)->allow_extra_args(false);
 }
 
 }  // namespace
@@ -50,13 +64,13 @@ std::string full_name(const CLI::App& app) {
 void FlagSet::value(const std::string& flag, const std::string& placeholder, std::string& target,
                     const std::string& help) {
   const auto set = [&target](const std::string& text) { target = text; };
-  app_.add_option_function<std::string>(flag, set, with_default(help, target))->type_name(placeholder);
+  add_single(app_, flag, placeholder, set, with_default(help, target));
 }
 
 void FlagSet::value(const std::string& flag, const std::string& placeholder, std::optional<std::string>& target,
                     const std::string& help) {
-  const auto set = [&target](const std::string& text) { target = text; };
-  app_.add_option_function<std::string>(flag, set, help)->type_name(placeholder);
+  add_single(
+      app_, flag, placeholder, [&target](const std::string& text) { target = text; }, help);
 }
 
 void FlagSet::repeated(const std::string& flag, const std::string& placeholder, std::vector<std::string>& target,
@@ -95,11 +109,15 @@ Request parse_command_line(std::span<const Command> commands, int argc, const ch
     app.exit(request, out, out);
     return out.str();
   } catch (const CLI::ExtrasError&) {
-    const CLI::App& at = chosen(app);
-    fail_unexpected(at, app.remaining(true).front());
+    fail_unexpected(chosen(app), app.remaining(true).front());
+  } catch (const CLI::ArgumentMismatch& error) {  // "--model: 1 required TEXT missing"
+    const std::string message = error.what();
+    throw InputError({message.substr(0, message.find(':')), "", "no value",
+                      fmt::format("one (see {} --help)", full_name(chosen(app))), ""});
   } catch (const CLI::ParseError& error) {
-    const std::string name = full_name(chosen(app));
-    throw InputError({name, "", error.what(), fmt::format("what {} --help says", name), ""});
+    const CLI::App& at = chosen(app);
+    throw InputError(
+        {place(at), "", fmt::format("'{}'", error.what()), fmt::format("flags as in {} --help", full_name(at)), ""});
   }
   for (auto& [sub, action] : actions) {
     if (sub->parsed()) return std::move(action);

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <tuple>
 
 #include "traces/views/csv.h"
 #include "traces/views/numbers.h"
@@ -31,6 +33,30 @@ std::vector<const RowResult*> worst_rows(const Evaluation& evaluation) {
   return rows;
 }
 
+// Bands of tokens ascend by their first number ("9-64" before "65-1024"); other names have none and stay as they are.
+struct BandOrder {
+  bool operator()(const std::string& a, const std::string& b) const {
+    const long first_of_a = std::strtol(a.c_str(), nullptr, 10);
+    const long first_of_b = std::strtol(b.c_str(), nullptr, 10);
+    return first_of_a != first_of_b ? first_of_a < first_of_b : a < b;
+  }
+};
+using Summaries = std::map<std::string, ErrorSummary, BandOrder>;
+
+Summaries in_band_order(const std::map<std::string, ErrorSummary>& summaries) {
+  return {summaries.begin(), summaries.end()};
+}
+
+std::vector<Cell> cells_in_band_order(std::vector<Cell> cells) {
+  std::stable_sort(cells.begin(), cells.end(), [](const Cell& a, const Cell& b) {
+    if (std::tie(a.strategy, a.weights) != std::tie(b.strategy, b.weights)) {
+      return std::tie(a.strategy, a.weights) < std::tie(b.strategy, b.weights);
+    }
+    return BandOrder()(a.band, b.band);
+  });
+  return cells;
+}
+
 bool has_floor(const RowResult& row) { return row.floor_us > 0; }
 
 // ------------------------------------------------------------------------------------------------------- table
@@ -42,8 +68,8 @@ std::vector<std::string> summary_cells(const ErrorSummary& s) {
           fmt::format("{:+.1f}", s.bias_pct),   fmt::format("{:.1f}", s.max_abs_pct)};
 }
 
-void write_summaries(const std::string& title, const std::string& heading,
-                     const std::map<std::string, ErrorSummary>& summaries, std::ostream& out) {
+void write_summaries(const std::string& title, const std::string& heading, const Summaries& summaries,
+                     std::ostream& out) {
   TextTable table({{heading, Align::kLeft},
                    {"rows", Align::kRight},
                    {"median %", Align::kRight},
@@ -71,7 +97,7 @@ void write_cells(const Evaluation& evaluation, std::ostream& out) {
                    {"floor median %", Align::kRight},
                    {"p95 %", Align::kRight},
                    {"better", Align::kLeft}});
-  for (const Cell& cell : evaluation.cells) {
+  for (const Cell& cell : cells_in_band_order(evaluation.cells)) {
     const bool median = cell.ours.median_abs_pct < cell.floor.median_abs_pct;
     const bool p95 = cell.ours.p95_abs_pct < cell.floor.p95_abs_pct;
     table.add_row({cell.strategy, cell.weights, cell.band, cell.scope, fmt::format("{}", cell.ours.count),
@@ -144,11 +170,11 @@ void write_table(const EvaluationReport& report, std::ostream& out) {
   write_summaries("error of simulated over measured time, absolute but for the bias", "all",
                   {{"rows", e.overall}, {"totals, by the floor", e.floor}}, out);
   write_cells(e, out);
-  write_summaries("by strategy", "strategy", e.by_strategy, out);
-  write_summaries("by strategy and weights", "strategy/weights", e.by_strategy_dtype, out);
-  write_summaries("by tokens", "tokens", e.by_band, out);
-  write_summaries("by stage", "stage", e.by_stage, out);
-  write_summaries("by implementation", "implementation", e.by_implementation, out);
+  write_summaries("by strategy", "strategy", in_band_order(e.by_strategy), out);
+  write_summaries("by strategy and weights", "strategy/weights", in_band_order(e.by_strategy_dtype), out);
+  write_summaries("by tokens", "tokens", in_band_order(e.by_band), out);
+  write_summaries("by stage", "stage", in_band_order(e.by_stage), out);
+  write_summaries("by implementation", "implementation", in_band_order(e.by_implementation), out);
   out << fmt::format("\nchoice of strategy: right in {:.1f} % of {} cells, {:.2f} % of time lost by trusting it\n",
                      e.choice.right_share * 100, e.choice.cells, e.choice.mean_regret_pct);
   write_worst(e, out);
@@ -172,7 +198,7 @@ Json summary_json(const ErrorSummary& s) {
 
 Json summaries_json(const std::map<std::string, ErrorSummary>& summaries) {
   Json json = Json::object();
-  for (const auto& [name, summary] : summaries) json[name] = summary_json(summary);
+  for (const auto& [name, summary] : in_band_order(summaries)) json[name] = summary_json(summary);
   return json;
 }
 
@@ -214,7 +240,7 @@ void write_json(const EvaluationReport& report, std::ostream& out) {
                {"by_stage", summaries_json(e.by_stage)},
                {"by_implementation", summaries_json(e.by_implementation)}};
   Json& cells = json["cells"] = Json::array();
-  for (const Cell& cell : e.cells) {
+  for (const Cell& cell : cells_in_band_order(e.cells)) {
     cells.push_back({{"strategy", cell.strategy},
                      {"weights", cell.weights},
                      {"band", cell.band},

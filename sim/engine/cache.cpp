@@ -14,4 +14,36 @@ int CacheState::miss_steps(std::size_t region, double fraction) const {
   return static_cast<int>(std::lround(miss * kShareSteps));
 }
 
+CacheHierarchy::CacheHierarchy(const Machine& machine, std::size_t regions) {
+  for (const CacheLevel& level : machine.caches) levels_.emplace_back(level.useful_capacity, regions);
+}
+
+CacheHierarchy::Read CacheHierarchy::read(std::size_t region, double fraction, double may_miss, bool forget_rereads) {
+  Read read;
+  read.from_memory = may_miss;
+  for (std::size_t j = 0; j < levels_.size(); ++j) {
+    CacheState& level = levels_[j];
+    read.reread = read.reread || level.known(region);
+    const int misses = forget_rereads && level.known(region) ? 0 : level.miss_steps(region, fraction);
+    read.misses[j] = static_cast<std::int8_t>(misses);
+    read.from_memory *= static_cast<double>(misses) / CacheState::kShareSteps;
+    level.insert(read.from_memory);
+  }
+  return read;
+}
+
+void CacheHierarchy::write(double bytes) {
+  for (CacheState& level : levels_) level.insert(bytes);
+}
+
+CacheHierarchy::Positions CacheHierarchy::positions() const {
+  Positions now{};
+  for (std::size_t j = 0; j < levels_.size(); ++j) now[j] = levels_[j].position();
+  return now;
+}
+
+void CacheHierarchy::mark(std::size_t region, const Positions& begin) {
+  for (std::size_t j = 0; j < levels_.size(); ++j) levels_[j].mark(region, begin[j], levels_[j].position());
+}
+
 }  // namespace moesim

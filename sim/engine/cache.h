@@ -1,4 +1,4 @@
-// What a cache level still holds: least recently used over regions, by how many bytes were inserted since.
+// What the cache levels still hold: least recently used over regions, by how many bytes were inserted since.
 //
 // A region read or written front to back is remembered by the insert counter at its first and last byte. A later reader
 // at fraction x of the region finds it when fewer bytes than the useful capacity came in between. The edge is a ramp of
@@ -6,9 +6,11 @@
 // stay alike.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
+#include "sim/engine/flow_physics.h"
 #include "sim/units/quantity.h"
 
 namespace moesim {
@@ -35,6 +37,30 @@ class CacheState {
   double capacity_;
   double position_ = 0;
   std::vector<Mark> marks_;
+};
+
+// The levels in front of the memory, nearest first. They outlive kernels.
+class CacheHierarchy {
+ public:
+  CacheHierarchy(const Machine& machine, std::size_t regions);
+
+  struct Read {
+    MissSteps misses{};
+    bool reread = false;     // the region had been here before
+    double from_memory = 0;  // bytes
+  };
+  // Reads `bytes` of a region at this fraction of its length, of which `may_miss` are not read by others at the same
+  // time. `forget_rereads`: what was here once is still in the nearest level (an ablation).
+  Read read(std::size_t region, double fraction, double may_miss, bool forget_rereads);
+  void write(double bytes);
+
+  // Insert counters now, and marking that a region came in between then and now.
+  using Positions = std::array<double, kMaxChannels>;
+  [[nodiscard]] Positions positions() const;
+  void mark(std::size_t region, const Positions& begin);
+
+ private:
+  std::vector<CacheState> levels_;
 };
 
 }  // namespace moesim

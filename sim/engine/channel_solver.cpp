@@ -9,7 +9,7 @@ namespace moesim {
 namespace {
 
 constexpr double kHighestT = 1e5;     // more bytes in flight than any machine holds
-constexpr double kTolerance = 1e-8;   // of t
+constexpr double kTolerance = 1e-7;   // of t
 constexpr double kLeastStep = 1e-15;  // seconds; a step of nothing still ends
 constexpr int kWarmSteps = 6;         // from the last solution; then once more from nothing
 constexpr int kNewtonSteps = 20;

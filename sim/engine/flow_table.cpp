@@ -85,9 +85,35 @@ void FlowTable::advance(double seconds) {
   for (const std::uint32_t i : active_) records_[i].progress += records_[i].rate * seconds;
 }
 
-std::int64_t FlowTable::time_left(const FlowRecord& record) const {
-  const double left = record.front().finish - record.progress;
-  return std::max<std::int64_t>(0, std::llround(left / record.rate * kPicosecondsPerSecond));
+const FlowRecord* FlowTable::find_earliest(std::int64_t now) {
+  due_.resize(active_.size());
+  const FlowRecord* earliest = nullptr;
+  std::int64_t first = std::numeric_limits<std::int64_t>::max();
+  for (std::size_t i = 0; i < active_.size(); ++i) {
+    const FlowRecord& record = records_[active_[i]];
+    const double left = (record.front().finish - record.progress) / record.rate;  // seconds
+    due_[i] = now + std::max<std::int64_t>(0, std::llround(left * kPicosecondsPerSecond));
+    if (due_[i] < first) {
+      first = due_[i];
+      earliest = &record;
+    }
+  }
+  return earliest;
+}
+
+std::int64_t FlowTable::draw_together(const FlowRecord& earliest, double window) {
+  const std::int64_t first = *std::min_element(due_.begin(), due_.end());
+  if (window == 0 || active_.size() < 2) return first;
+  const std::int64_t limit = first + static_cast<std::int64_t>(window * kPicosecondsPerSecond / earliest.rate);
+  std::int64_t last = first;
+  for (const std::int64_t due : due_) {
+    if (due <= limit) last = std::max(last, due);
+  }
+  const std::int64_t together = first + (last - first) / 2;
+  for (std::int64_t& due : due_) {
+    if (due <= limit) due = together;
+  }
+  return together;
 }
 
 }  // namespace moesim

@@ -70,8 +70,14 @@ class FlowTable {
   }
   void advance(double seconds);
 
-  // Picoseconds from now to the end of the record's first cohort.
-  [[nodiscard]] std::int64_t time_left(const FlowRecord& record) const;
+  // When the next cohorts end, and in due() when the first cohort of each active record does. Those that end within a
+  // window of the earliest, a share `window(earliest)` of an item's time, are drawn to one time in their middle.
+  template <class Window>
+  std::int64_t next_end(std::int64_t now, const Window& window) {
+    const FlowRecord* earliest = find_earliest(now);
+    return earliest == nullptr ? std::numeric_limits<std::int64_t>::max() : draw_together(*earliest, window(*earliest));
+  }
+  [[nodiscard]] const std::vector<std::int64_t>& due() const { return due_; }
 
  private:
   // Rates of a state that was solved before.
@@ -83,11 +89,14 @@ class FlowTable {
 
   void drop_empty();
   void solve();
+  const FlowRecord* find_earliest(std::int64_t now);
+  std::int64_t draw_together(const FlowRecord& earliest, double window);
 
   ChannelSolver solver_;
   std::vector<FlowPhysics> physics_;
   std::vector<FlowRecord> records_;
   std::vector<std::uint32_t> active_;
+  std::vector<std::int64_t> due_;
   std::vector<Memo> memo_;
   std::vector<ChannelArray> guesses_;  // solutions by a coarse hash of the state, as starts for like states
   std::vector<double> key_;

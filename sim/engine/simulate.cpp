@@ -64,8 +64,8 @@ struct KernelState {
   bool ready_pushed = false;
   bool wait_over = false;
   bool done = false;
-  double group_begin[kMaxChannels] = {};       // cache positions where the group in progress began
-  double write_begin[kMaxChannels] = {};       // and where the region that it writes began
+  CacheHierarchy::Positions group_begin{};     // where the group in progress began
+  CacheHierarchy::Positions write_begin{};     // and the region that it writes
   std::vector<std::int64_t> group_unfinished;  // only with item dependencies
   std::vector<std::uint32_t> parked;           // cohorts that wait for the kernel's wait or for other items
   std::vector<std::uint32_t> flows;            // its records
@@ -101,7 +101,6 @@ class Engine {
 
   void resolve_rates();
   void advance(std::int64_t to);
-  [[nodiscard]] std::int64_t next_end();
 
   const ExecutionPlan& plan_;
   const Machine& machine_;
@@ -111,7 +110,7 @@ class Engine {
   std::int64_t now_ = 0;
   double dispatch_free_ = 0;
   std::vector<KernelState> states_;
-  std::vector<CacheState> caches_;
+  CacheHierarchy caches_;
   FlowTable flows_;
   BlameMeter meter_;
   std::vector<KernelActivity> activity_;
@@ -122,7 +121,6 @@ class Engine {
   std::vector<std::uint32_t> running_;  // kernels launched and not done, in launch order
   bool rates_stale_ = false;
   bool blame_stale_ = true;
-  std::vector<std::int64_t> due_;  // per active record: when its first cohort ends
   SimulationResult result_;
 };
 
@@ -132,11 +130,11 @@ Engine::Engine(const ExecutionPlan& plan, const Machine& machine, const Simulate
       options_(options),
       without_(options.without),
       states_(plan.kernels().size()),
+      caches_(machine, plan.regions().size()),
       flows_(machine),
       meter_(plan.kernels().size()),
       successors_(plan.kernels().size()) {
   if (without_.has(Effect::kTail)) cuts_ = kTailCuts;
-  for (const CacheLevel& level : machine.caches) caches_.emplace_back(level.useful_capacity, plan.regions().size());
   const auto& offsets = plan.predecessor_offsets();
   for (std::uint32_t k = 0; k < states_.size(); ++k) {
     KernelState& s = states_[k];
@@ -255,12 +253,10 @@ bool Engine::start_some(std::uint32_t k) {
   // Items of the last, partly filled wave that lie on fuller units share these units' pipes with one item more.
   const std::int64_t fuller = items_on_fuller_units(machine_.units, wave, s.resident, items);
   if (s.started_in_group == 0) {
-    for (std::size_t j = 0; j < caches_.size(); ++j) s.group_begin[j] = caches_[j].position();
+    s.group_begin = caches_.positions();
     // A region that several groups write in turn is one region, front to back.
     const bool goes_on = s.next_group > 0 && group.write_region == kernel(k).groups[s.next_group - 1].write_region;
-    if (!goes_on) {
-      for (std::size_t j = 0; j < caches_.size(); ++j) s.write_begin[j] = caches_[j].position();
-    }
+    if (!goes_on) s.write_begin = s.group_begin;
   }
   if (fuller > 0) start_cohort(k, fuller, even + 1, start_share);
   if (items > fuller) start_cohort(k, items - fuller, std::max<std::int64_t>(1, even), start_share);
@@ -269,10 +265,8 @@ bool Engine::start_some(std::uint32_t k) {
   s.started += items;
   s.remaining -= items;
   if (s.started_in_group == group_items) {
-    for (std::size_t j = 0; j < caches_.size(); ++j) {
-      if (group.region) caches_[j].mark(group.region->index(), s.group_begin[j], caches_[j].position());
-      if (group.write_region) caches_[j].mark(group.write_region->index(), s.write_begin[j], caches_[j].position());
-    }
+    if (group.region) caches_.mark(group.region->index(), s.group_begin);
+    if (group.write_region) caches_.mark(group.write_region->index(), s.write_begin);
     ++s.next_group;
     s.started_in_group = 0;
   }
@@ -293,27 +287,19 @@ void Engine::start_cohort(std::uint32_t k, std::int64_t items, std::int64_t leve
   key.item_class = group.item_class;
   key.level = level;
   const double all = static_cast<double>(items) / cuts_;
-  double reaching = c.read.as_double() * all;  // bytes that reach the next level
-  s.cache_read += reaching + c.resident_read.as_double() * all;
+  const double read = c.read.as_double() * all;
+  s.cache_read += read + c.resident_read.as_double() * all;
   if (group.region) {
-    const std::size_t region = group.region->index();
-    reaching *= c.first_share;
-    for (std::size_t j = 0; j < caches_.size(); ++j) {
-      key.reread = key.reread || caches_[j].known(region);
-      int misses = caches_[j].miss_steps(region, start_share);
-      if (without_.has(Effect::kRereads) && caches_[j].known(region)) misses = 0;
-      key.misses[j] = static_cast<std::int8_t>(misses);
-      reaching *= static_cast<double>(misses) / CacheState::kShareSteps;
-      caches_[j].insert(reaching);
-    }
-    s.memory_read += reaching;
-    if (key.reread) s.memory_reread += reaching;
+    const CacheHierarchy::Read from =
+        caches_.read(group.region->index(), start_share, read * c.first_share, without_.has(Effect::kRereads));
+    key.misses = from.misses;
+    key.reread = from.reread;
+    s.memory_read += from.from_memory;
+    if (from.reread) s.memory_reread += from.from_memory;
   }
   const double written = c.write.as_double() * all;
   s.written += written;
-  if (group.write_region) {
-    for (CacheState& cache : caches_) cache.insert(written);
-  }
+  if (group.write_region) caches_.write(written);
 
   std::uint32_t index = 0;
   if (free_cohorts_.empty()) {
@@ -526,35 +512,6 @@ void Engine::advance(std::int64_t to) {
   now_ = to;
 }
 
-// When the next cohorts end; fills due_, in which cohorts that end together have been drawn to one time.
-std::int64_t Engine::next_end() {
-  const std::vector<std::uint32_t>& active = flows_.active();
-  due_.resize(active.size());
-  std::int64_t first = std::numeric_limits<std::int64_t>::max();
-  const FlowRecord* earliest = nullptr;
-  for (std::size_t i = 0; i < active.size(); ++i) {
-    due_[i] = now_ + flows_.time_left(flows_[active[i]]);
-    if (due_[i] < first) {
-      first = due_[i];
-      earliest = &flows_[active[i]];
-    }
-  }
-  if (!options_.cohorts || active.size() < 2) return first;
-  const KernelState& s = states_[earliest->key.kernel];
-  const double waves = static_cast<double>(s.remaining) / static_cast<double>(s.slots);
-  const double window = std::clamp(kEndTogether * waves, kLeastWindow, kMostWindow);
-  const auto slack = static_cast<std::int64_t>(window * kPicosecondsPerSecond / earliest->rate);
-  std::int64_t last = first;
-  for (const std::int64_t due : due_) {
-    if (due <= first + slack) last = std::max(last, due);
-  }
-  const std::int64_t together = first + (last - first) / 2;
-  for (std::int64_t& due : due_) {
-    if (due <= first + slack) due = together;
-  }
-  return together;
-}
-
 SimulationResult Engine::run() {
   for (const std::uint32_t k : plan_.order()) {
     if (states_[k].predecessors_running == 0) {
@@ -564,13 +521,18 @@ SimulationResult Engine::run() {
   }
   for (;;) {
     if (rates_stale_) resolve_rates();
-    std::int64_t next = next_end();
+    std::int64_t next = flows_.next_end(now_, [&](const FlowRecord& earliest) {
+      if (!options_.cohorts) return 0.0;
+      const KernelState& s = states_[earliest.key.kernel];
+      const double waves = static_cast<double>(s.remaining) / static_cast<double>(s.slots);
+      return std::clamp(kEndTogether * waves, kLeastWindow, kMostWindow);
+    });
     if (!events_.empty()) next = std::min(next, events_.next_time());
     if (next == std::numeric_limits<std::int64_t>::max()) break;
     advance(next);
     ++result_.events;
-    for (std::size_t i = 0; i < due_.size(); ++i) {
-      if (due_[i] > next) continue;
+    for (std::size_t i = 0; i < flows_.due().size(); ++i) {
+      if (flows_.due()[i] > next) continue;
       FlowRecord& record = flows_[flows_.active()[i]];
       const double finish = record.front().finish;
       while (!record.empty() && record.front().finish <= finish) flow_end(record);

@@ -231,7 +231,7 @@ void add_shared_experts(Chain& chain, const LowerRequest& request) {
     kernel.stage = "shared";
     const RegionId weights = chain.region(name, matrix_bytes(product.weights, n, k));
     const std::int64_t blocks = divide_up(layer.tokens, tile.block_m);
-    kernel.classes = {tile_item(device, product, tile, issued_rows(device, tile, tile.block_m),
+    kernel.classes = {tile_item(device, product, tile, issued_rows(device, product, tile, tile.block_m),
                                 static_cast<double>(layer.tokens) / static_cast<double>(blocks))};
     for (std::int64_t b = 0; b < blocks; ++b) {
       ItemGroup group;

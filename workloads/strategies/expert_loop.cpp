@@ -55,7 +55,8 @@ void add_loop(Chain& chain, const LowerRequest& request, const std::string& stag
     const RegionId region = chain.region(stage, matrix_bytes(product.weights, n, k));
     for (std::int64_t pass = 0; pass < passes; ++pass) {
       const std::int64_t useful = std::min(tile.block_m, rows - pass * tile.block_m);
-      ItemClass item = tile_item(device, product, tile, issued_rows(device, tile, useful), static_cast<double>(useful));
+      ItemClass item =
+          tile_item(device, product, tile, issued_rows(device, product, tile, useful), static_cast<double>(useful));
       item.steps = divide_up(item.steps, split);
       item.read = Bytes(item.read.value() / split);
       item.resident_read = Bytes(item.resident_read.value() / split);

@@ -76,7 +76,7 @@ void add_product(Chain& chain, const LowerRequest& request, const std::string& s
   tile.swap_ab = true;
   Kernel kernel;
   kernel.name = kernel.stage = stage;
-  kernel.classes = {tile_item(device, product, tile, issued_rows(device, tile, 1), 1)};
+  kernel.classes = {tile_item(device, product, tile, issued_rows(device, product, tile, 1), 1)};
   ItemGroup group;
   group.count = divide_up(n, tile.block_n) * layer.picks;
   group.region = copy;

@@ -58,11 +58,19 @@ LaunchShape tile_launch(const LowerRequest& request, const Product& product, con
           parameter(request, prefix + ".shared_bytes", tile_shared_bytes(tile, product.weights, product.activations))};
 }
 
-std::int64_t issued_rows(const Device& device, const TileShape& tile, std::int64_t rows) {
-  if (tile.swap_ab) return divide_up(rows, kSwapGranule) * kSwapGranule;
-  const auto async = static_cast<std::int64_t>(device.constant(Hw::kMatrixAsyncRows));
+Pipe matrix_pipe(const Device& device, const Product& product, const TileShape& tile) {
+  const auto async_rows = static_cast<std::int64_t>(device.constant(Hw::kMatrixAsyncRows));
   // Asynchronous instructions work on whole blocks of rows; smaller tiles take the synchronous path.
-  return tile.block_m >= async ? divide_up(tile.block_m, async) * async : tile.block_m;
+  const bool synchronous = !tile.swap_ab && tile.block_m < async_rows;
+  Pipe pipe;
+  pipe.flops_per_cycle = matrix_rate(device, product.weights, product.activations) *
+                         (synchronous ? device.constant(Hw::kMatrixSyncFraction) : 1.0);
+  pipe.row_quantum = tile.swap_ab ? kSwapGranule : synchronous ? tile.block_m : async_rows;
+  return pipe;
+}
+
+std::int64_t issued_rows(const Device& device, const Product& product, const TileShape& tile, std::int64_t rows) {
+  return matrix_pipe(device, product, tile).issued_rows(tile.swap_ab ? rows : tile.block_m);
 }
 
 ItemClass tile_item(const Device& device, const Product& product, const TileShape& tile, std::int64_t issued,
@@ -82,13 +90,9 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
   item.write =
       Bytes(std::llround(useful * static_cast<double>(product.n) / static_cast<double>(n_blocks) * kResultBytes));
 
-  const auto async = static_cast<std::int64_t>(device.constant(Hw::kMatrixAsyncRows));
-  const bool synchronous = !tile.swap_ab && tile.block_m < async;
-  const double rate = matrix_rate(device, product.weights, product.activations) *
-                      (synchronous ? device.constant(Hw::kMatrixSyncFraction) : 1.0);
   const auto issued_d = static_cast<double>(issued);
   item.pipe_seconds[static_cast<std::size_t>(PipeKind::kMatrix)] =
-      device.seconds(2 * issued_d * block_n * block_k / rate);
+      device.seconds(matrix_pipe(device, product, tile).cycles(issued, tile.block_n, tile.block_k).value());
   item.useful_share = useful / issued_d;
 
   const DequantWork dequant = dequant_to_matrix(product.weights, product.activations);
@@ -133,7 +137,7 @@ void add_row_blocks(Kernel& kernel, Chain& chain, const Device& device,
     const RegionId region = chain.region(product.stage, matrix);
     for (std::int64_t rows = rows_of_experts[e]; rows > 0; rows -= tile.block_m) {
       const std::int64_t useful = std::min(rows, tile.block_m);
-      const std::int64_t issued = issued_rows(device, tile, useful);
+      const std::int64_t issued = issued_rows(device, product, tile, useful);
       auto bucket = std::find_if(buckets.begin(), buckets.end(), [&](const Bucket& b) { return b.issued == issued; });
       if (bucket == buckets.end()) bucket = buckets.insert(buckets.end(), Bucket{issued});
       bucket->rows += useful;

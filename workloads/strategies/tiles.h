@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <string>
 
+#include "sim/engine/pipe.h"
 #include "workloads/strategies/blocks.h"
 
 namespace moesim {
@@ -46,7 +47,9 @@ LaunchShape tile_launch(const LowerRequest& request, const Product& product, con
                         const std::string& prefix);
 
 // Rows that the matrix pipe is given for `rows` useful ones.
-std::int64_t issued_rows(const Device& device, const TileShape& tile, std::int64_t rows);
+std::int64_t issued_rows(const Device& device, const Product& product, const TileShape& tile, std::int64_t rows);
+// The unit's matrix pipe as this tile drives it.
+Pipe matrix_pipe(const Device& device, const Product& product, const TileShape& tile);
 
 // One item of `issued` rows, of which `useful` (on average over its class) were asked for.
 ItemClass tile_item(const Device& device, const Product& product, const TileShape& tile, std::int64_t issued,
