@@ -13,6 +13,7 @@ constexpr ConcurrencyView kViews[] = {
     {"table", write_concurrency_table, true},
     {"json", write_concurrency_json, true},
     {"csv", write_concurrency_csv, false},
+    {"svg", write_concurrency_svg, false},
 };
 
 }  // namespace

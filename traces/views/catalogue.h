@@ -12,6 +12,7 @@ namespace moesim {
 void write_concurrency_table(const ConcurrencyStudy& study, std::ostream& out);  // for people
 void write_concurrency_json(const ConcurrencyStudy& study, std::ostream& out);   // everything
 void write_concurrency_csv(const ConcurrencyStudy& study, std::ostream& out);    // a line per concurrency and strategy
+void write_concurrency_svg(const ConcurrencyStudy& study, std::ostream& out);    // a chart
 
 struct ConcurrencyView {
   const char* name;  // as --format takes it

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::int64_t kHelperThreads = 128;
 constexpr std::int64_t kElementsPerCta = 1024;  // of an elementwise kernel, 8 a thread
+constexpr std::int64_t kMostSplit = 8;          // of K over CTAs, for products with few tiles
 constexpr double kBytes16 = 2;                  // intermediates are 16-bit
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -144,10 +145,12 @@ void add_routing(Chain& chain, const LowerRequest& request, bool grouped, std::i
   kernel.helper = true;
   const double rows_of_block = static_cast<double>(layer.tokens) / static_cast<double>(row_blocks);
   kernel.classes = {tile_item(device, router, tile, tile.block_m, rows_of_block)};
+  const std::int64_t split = split_k(device, n_blocks * row_blocks, kernel.classes[0].steps, kMostSplit);
+  split_item(kernel.classes[0], device, split);
   const RegionId weights = chain.region("router", matrix_bytes(router.weights, router.n, router.k));
   for (std::int64_t b = 0; b < row_blocks; ++b) {
     ItemGroup group;
-    group.count = n_blocks;
+    group.count = n_blocks * split;
     group.region = weights;
     kernel.groups.push_back(group);
   }
@@ -233,9 +236,12 @@ void add_shared_experts(Chain& chain, const LowerRequest& request) {
     const std::int64_t blocks = divide_up(layer.tokens, tile.block_m);
     kernel.classes = {tile_item(device, product, tile, issued_rows(device, product, tile, tile.block_m),
                                 static_cast<double>(layer.tokens) / static_cast<double>(blocks))};
+    const std::int64_t tiles = blocks * divide_up(n, tile.block_n);
+    const std::int64_t split = split_k(device, tiles, kernel.classes[0].steps, kMostSplit);
+    split_item(kernel.classes[0], device, split);
     for (std::int64_t b = 0; b < blocks; ++b) {
       ItemGroup group;
-      group.count = divide_up(n, tile.block_n);
+      group.count = divide_up(n, tile.block_n) * split;
       group.region = weights;
       kernel.groups.push_back(group);
     }

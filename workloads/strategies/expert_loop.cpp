@@ -17,8 +17,10 @@ constexpr ParameterInfo kParameters[] = {
     {"block_n", "64", "weight rows of a tile", 8, 512},
     {"block_k", "64", "K of a step", 16, 1024},
     {"buffers", "16", "K-steps in flight", 1, 64},
-    {"split_k", "most of 1, 2, 4 that leaves no CTA without a unit", "CTAs that share a tile's K", 1, 16},
+    {"split_k", "most of 1, 2, 4 that leaves no CTA without a unit", "CTAs (a cluster) that share a tile's K", 1, 16},
 };
+
+constexpr std::int64_t kMostSplit = 4;
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -32,11 +34,8 @@ void add_loop(Chain& chain, const LowerRequest& request, const std::string& stag
   tile.bulk_copies = true;
   tile.swap_ab = true;
   const std::int64_t tiles = divide_up(n, tile.block_n);
-  std::int64_t split = parameter(request, "split_k", 0);
-  if (split == 0) {
-    split = 1;
-    while (split < 4 && tiles * split * 2 <= device.units()) split *= 2;
-  }
+  const std::int64_t split =
+      parameter(request, "split_k", split_k(device, tiles, divide_up(k, tile.block_k), kMostSplit));
   for (std::size_t e = 0; e < layer.rows.size(); ++e) {
     const std::int64_t rows = layer.rows[e];
     if (rows == 0) continue;
@@ -57,11 +56,7 @@ void add_loop(Chain& chain, const LowerRequest& request, const std::string& stag
       const std::int64_t useful = std::min(tile.block_m, rows - pass * tile.block_m);
       ItemClass item =
           tile_item(device, product, tile, issued_rows(device, product, tile, useful), static_cast<double>(useful));
-      item.steps = divide_up(item.steps, split);
-      item.read = Bytes(item.read.value() / split);
-      item.resident_read = Bytes(item.resident_read.value() / split);
-      item.write = Bytes(item.write.value() / split);
-      if (split > 1) item.epilogue += device.cache_round_trips(1);  // partial sums within the cluster
+      split_item(item, device, split);
       kernel.classes.push_back(item);
       ItemGroup group;
       group.item_class = static_cast<std::uint32_t>(kernel.classes.size() - 1);

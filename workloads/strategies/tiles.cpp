@@ -124,6 +124,21 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
   return item;
 }
 
+std::int64_t split_k(const Device& device, std::int64_t tiles, std::int64_t steps, std::int64_t most) {
+  std::int64_t split = 1;
+  while (2 * split <= most && tiles * split * 2 <= device.units() && steps >= 8 * split) split *= 2;
+  return split;
+}
+
+void split_item(ItemClass& item, const Device& device, std::int64_t split) {
+  if (split == 1) return;
+  item.steps = divide_up(item.steps, split);
+  item.read = Bytes(item.read.value() / split);
+  item.resident_read = Bytes(item.resident_read.value() / split);
+  item.write = Bytes(item.write.value() / split);
+  item.epilogue += device.cache_round_trips(1);
+}
+
 void add_row_blocks(Kernel& kernel, Chain& chain, const Device& device,
                     const std::vector<std::int64_t>& rows_of_experts, const Product& product, const TileShape& tile) {
   struct Bucket {

@@ -55,6 +55,12 @@ Pipe matrix_pipe(const Device& device, const Product& product, const TileShape& 
 ItemClass tile_item(const Device& device, const Product& product, const TileShape& tile, std::int64_t issued,
                     double useful);
 
+// CTAs that share a tile's K: the largest power of two, up to `most`, that leaves no CTA without a unit and each at
+// least four steps.
+std::int64_t split_k(const Device& device, std::int64_t tiles, std::int64_t steps, std::int64_t most);
+// The item's part of a split tile; partial sums are exchanged through the cache.
+void split_item(ItemClass& item, const Device& device, std::int64_t split);
+
 // Adds classes and groups for the layer's active experts: one group per row block of an expert, N blocks its items. Row
 // blocks that issue equally many rows are one class with their mean of useful rows, so that alike items stay alike.
 void add_row_blocks(Kernel& kernel, Chain& chain, const Device& device,

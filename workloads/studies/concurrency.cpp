@@ -156,15 +156,16 @@ ConcurrencyPoint simulate_point(const ConcurrencyRequest& request, std::int64_t 
   return point;
 }
 
-// The winner of one concurrency and, where there is one, the next best.
-Verdict verdict_of(const ConcurrencyPoint& point) {
+// The winner of one concurrency and the next best of the rest; auto, which is one of the others, is no rival.
+Verdict verdict_of(const ConcurrencyPoint& point, const std::vector<StrategyChoice>& choices) {
   Verdict verdict{.from = point.concurrency, .to = point.concurrency, .winner = "", .next_best = {}};
   const StrategyRow* winner = nullptr;
   const StrategyRow* next = nullptr;
-  for (const StrategyRow& row : point.rows) {
+  for (std::size_t i = 0; i < point.rows.size(); ++i) {
+    const StrategyRow& row = point.rows[i];
     if (row.winner) {
       winner = &row;
-    } else if (row.figures() != nullptr &&
+    } else if (row.figures() != nullptr && !is_auto(choices[i]) &&
                (next == nullptr || row.figures()->time_median < next->figures()->time_median)) {
       next = &row;
     }
@@ -178,10 +179,11 @@ Verdict verdict_of(const ConcurrencyPoint& point) {
   return verdict;
 }
 
-std::vector<Verdict> verdicts_of(const std::vector<ConcurrencyPoint>& points) {
+std::vector<Verdict> verdicts_of(const std::vector<ConcurrencyPoint>& points,
+                                 const std::vector<StrategyChoice>& choices) {
   std::vector<Verdict> verdicts;
   for (const ConcurrencyPoint& point : points) {
-    Verdict here = verdict_of(point);
+    Verdict here = verdict_of(point, choices);
     if (verdicts.empty() || verdicts.back().winner != here.winner ||
         verdicts.back().next_best.empty() != here.next_best.empty()) {
       verdicts.push_back(std::move(here));
@@ -223,7 +225,7 @@ ConcurrencyStudy run_concurrency_study(const ConcurrencyRequest& request) {
     const bool keep_kernels = request.explain && study.points.empty();
     study.points.push_back(simulate_point(request, concurrency, keep_kernels, step));
   }
-  study.verdicts = verdicts_of(study.points);
+  study.verdicts = verdicts_of(study.points, request.strategies);
   return study;
 }
 
