@@ -35,7 +35,7 @@ struct RunFlags {
   std::optional<std::string> weights, activations, clock;
   HardwareFlags hardware;
   bool explain = false;
-  FormatFlag format;
+  std::string format = "table";
 };
 
 // A trace has its own tokens and samples: what is asked for beside it must agree.
@@ -96,7 +96,7 @@ std::string reasons(const ConcurrencyStudy& study) {
 }
 
 CommandResult run(const RunFlags& flags) {
-  const ConcurrencyView& view = find_concurrency_view(flags.format.text);
+  const ConcurrencyView& view = find_concurrency_view(flags.format);
   if (flags.explain && !view.shows_kernels) {
     throw InputError({"--explain", "", fmt::format("--format {}", view.name), "--format table or json", ""});
   }
@@ -137,7 +137,9 @@ std::function<CommandResult()> define(FlagSet& set) {
   set.value("--clock", "FREQUENCY", flags->clock, "Of the units, as in 1.7GHz [default: clock.boost of the device]");
   flags->hardware.add(set);
   set.on("--explain", flags->explain, "Also where the time goes, and the kernels at the first concurrency");
-  flags->format.add(set);
+  std::vector<std::string> formats;
+  for (const ConcurrencyView& view : concurrency_views()) formats.emplace_back(view.name);
+  set.value("--format", fmt::format("{}", fmt::join(formats, "|")), flags->format, "How to print");
   return [flags] { return run(*flags); };
 }
 

@@ -25,6 +25,7 @@ constexpr std::size_t kWorstRows = 10;
 // The rows with the largest errors, largest first; equal ones in file order.
 std::vector<const RowResult*> worst_rows(const Evaluation& evaluation) {
   std::vector<const RowResult*> rows;
+  rows.reserve(evaluation.rows.size());
   for (const RowResult& row : evaluation.rows) rows.push_back(&row);
   std::stable_sort(rows.begin(), rows.end(), [](const RowResult* a, const RowResult* b) {
     return std::abs(a->error_pct()) > std::abs(b->error_pct());
@@ -70,6 +71,7 @@ std::vector<std::string> summary_cells(const ErrorSummary& s) {
 
 void write_summaries(const std::string& title, const std::string& heading, const Summaries& summaries,
                      std::ostream& out) {
+  if (summaries.empty()) return;
   TextTable table({{heading, Align::kLeft},
                    {"rows", Align::kRight},
                    {"median %", Align::kRight},
@@ -87,6 +89,7 @@ void write_summaries(const std::string& title, const std::string& heading, const
 }
 
 void write_cells(const Evaluation& evaluation, std::ostream& out) {
+  if (evaluation.cells.empty()) return;
   TextTable table({{"strategy", Align::kLeft},
                    {"weights", Align::kLeft},
                    {"tokens", Align::kLeft},
@@ -111,7 +114,14 @@ void write_cells(const Evaluation& evaluation, std::ostream& out) {
   table.write(out);
 }
 
+void write_choice(const Choice& choice, std::ostream& out) {
+  if (choice.cells == 0) return;
+  out << fmt::format("\nchoice of strategy: right in {:.1f} % of {} cells, {:.2f} % of time lost by trusting it\n",
+                     choice.right_share * 100, choice.cells, choice.mean_regret_pct);
+}
+
 void write_worst(const Evaluation& evaluation, std::ostream& out) {
+  if (evaluation.rows.empty()) return;
   TextTable table({{"line", Align::kRight},
                    {"model", Align::kLeft},
                    {"strategy", Align::kLeft},
@@ -175,8 +185,7 @@ void write_table(const EvaluationReport& report, std::ostream& out) {
   write_summaries("by tokens", "tokens", in_band_order(e.by_band), out);
   write_summaries("by stage", "stage", in_band_order(e.by_stage), out);
   write_summaries("by implementation", "implementation", in_band_order(e.by_implementation), out);
-  out << fmt::format("\nchoice of strategy: right in {:.1f} % of {} cells, {:.2f} % of time lost by trusting it\n",
-                     e.choice.right_share * 100, e.choice.cells, e.choice.mean_regret_pct);
+  write_choice(e.choice, out);
   write_worst(e, out);
   write_summaries(fmt::format("rows below {} µs, which are launch noise", kSmallRowUs), "small", {{"rows", e.small}},
                   out);
@@ -253,9 +262,10 @@ void write_json(const EvaluationReport& report, std::ostream& out) {
   json["out_of_range"] = summary_json(e.overall);
   json["small_rows"] = summary_json(e.small);
   json["floor"] = summary_json(e.floor);
+  const auto of_choice = [&](double value) { return e.choice.cells == 0 ? Json(nullptr) : Json(six_digits(value)); };
   json["choice"] = {{"cells", e.choice.cells},
-                    {"right_share", six_digits(e.choice.right_share)},
-                    {"mean_regret_pct", six_digits(e.choice.mean_regret_pct)}};
+                    {"right_share", of_choice(e.choice.right_share)},
+                    {"mean_regret_pct", of_choice(e.choice.mean_regret_pct)}};
   Json& worst = json["worst"] = Json::array();
   for (const RowResult* row : worst_rows(e)) worst.push_back(worst_json(*row));
   json["skipped"] = e.skipped;
@@ -275,6 +285,7 @@ void write_csv(const EvaluationReport& report, std::ostream& out) {
                   "calibration",    "tool_version"},
                  out);
   std::vector<const RowResult*> rows;
+  rows.reserve(e.rows.size() + e.small_rows.size());
   for (const RowResult& row : e.rows) rows.push_back(&row);
   for (const RowResult& row : e.small_rows) rows.push_back(&row);
   std::sort(rows.begin(), rows.end(),

@@ -20,6 +20,8 @@ template <class... Visitors>
 struct Overloaded : Visitors... {
   using Visitors::operator()...;
 };
+template <class... Visitors>
+Overloaded(Visitors...) -> Overloaded<Visitors...>;
 
 std::string text_of(const ListingValue& cell, const char* yes, const char* no, const char* absent,
                     const char* separator) {
@@ -66,6 +68,7 @@ std::string render_table(const Listing& listing) {
   TextTable table(std::move(columns));
   for (const std::vector<ListingValue>& row : listing.rows) {
     std::vector<std::string> cells;
+    cells.reserve(row.size());
     for (const ListingValue& cell : row) cells.push_back(table_text(cell));
     table.add_row(std::move(cells));
   }

@@ -23,8 +23,8 @@ CacheHierarchy::Read CacheHierarchy::read(std::size_t region, double fraction, d
   read.from_memory = may_miss;
   for (std::size_t j = 0; j < levels_.size(); ++j) {
     CacheState& level = levels_[j];
-    read.reread = read.reread || level.known(region);
-    const int misses = forget_rereads && level.known(region) ? 0 : level.miss_steps(region, fraction);
+    read.reread = read.reread || level.was_read(region);
+    const int misses = forget_rereads && level.was_read(region) ? 0 : level.miss_steps(region, fraction);
     read.misses[j] = static_cast<std::int8_t>(misses);
     read.from_memory *= static_cast<double>(misses) / CacheState::kShareSteps;
     level.insert(read.from_memory);
@@ -42,8 +42,8 @@ CacheHierarchy::Positions CacheHierarchy::positions() const {
   return now;
 }
 
-void CacheHierarchy::mark(std::size_t region, const Positions& begin) {
-  for (std::size_t j = 0; j < levels_.size(); ++j) levels_[j].mark(region, begin[j], levels_[j].position());
+void CacheHierarchy::mark(std::size_t region, const Positions& begin, bool read) {
+  for (std::size_t j = 0; j < levels_.size(); ++j) levels_[j].mark(region, begin[j], levels_[j].position(), read);
 }
 
 }  // namespace moesim

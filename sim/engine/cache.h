@@ -22,17 +22,21 @@ class CacheState {
   static constexpr int kShareSteps = 16;
   static constexpr double kRampShare = 0.05;
 
-  [[nodiscard]] bool known(std::size_t region) const { return marks_[region].known; }
+  [[nodiscard]] bool was_read(std::size_t region) const { return marks_[region].was_read; }
   // Steps of kShareSteps that miss: all when the region was never here.
   [[nodiscard]] int miss_steps(std::size_t region, double fraction) const;
   [[nodiscard]] double position() const { return position_; }
   void insert(double bytes) { position_ += bytes; }
-  void mark(std::size_t region, double begin, double end) { marks_[region] = {begin, end, true}; }
+  // The region came in between these positions, by being read or written.
+  void mark(std::size_t region, double begin, double end, bool read) {
+    marks_[region] = {begin, end, true, read || marks_[region].was_read};
+  }
 
  private:
   struct Mark {
     double begin = 0, end = 0;
     bool known = false;
+    bool was_read = false;
   };
   double capacity_;
   double position_ = 0;
@@ -46,7 +50,7 @@ class CacheHierarchy {
 
   struct Read {
     MissSteps misses{};
-    bool reread = false;     // the region had been here before
+    bool reread = false;     // memory had delivered the region before
     double from_memory = 0;  // bytes
   };
   // Reads `bytes` of a region at this fraction of its length, of which `may_miss` are not read by others at the same
@@ -57,7 +61,7 @@ class CacheHierarchy {
   // Insert counters now, and marking that a region came in between then and now.
   using Positions = std::array<double, kMaxChannels>;
   [[nodiscard]] Positions positions() const;
-  void mark(std::size_t region, const Positions& begin);
+  void mark(std::size_t region, const Positions& begin, bool read);
 
  private:
   std::vector<CacheState> levels_;

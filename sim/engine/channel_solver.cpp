@@ -8,16 +8,15 @@
 namespace moesim {
 namespace {
 
-constexpr double kHighestT = 1e5;     // more bytes in flight than any machine holds
+constexpr double kHighestT = 1e9;     // more bytes in flight than any machine holds
 constexpr double kTolerance = 1e-7;   // of t
 constexpr double kLeastStep = 1e-15;  // seconds; a step of nothing still ends
 constexpr int kWarmSteps = 6;         // from the last solution; then once more from nothing
 constexpr int kNewtonSteps = 20;
 constexpr double kFar = 0.05;  // of t
 constexpr int kFullSteps = 10;
-constexpr double kSweepTolerance = 1e-7;  // of t, where Newton's method cycled
+constexpr double kBracketTolerance = 1e-9;  // of t, where Newton's method cycled
 constexpr int kBracketSteps = 60;
-constexpr int kSweeps = 40;
 
 double latency(const FlowClass& flow, const ChannelArray& factors) {
   double sum = flow.serial;
@@ -90,6 +89,7 @@ bool ChannelSolver::newton(std::span<const ActiveFlow> flows, ChannelArray& fact
     ChannelArray excess{};
     for (std::size_t j = 0; j < n; ++j) {
       excess[j] = factors[j] * load[j] / peak_[j] - t[j];
+      MOESIM_CHECK(std::isfinite(excess[j]));
       if (std::abs(excess[j]) > kTolerance * std::max(1.0, t[j])) done = false;
     }
     if (done) return true;
@@ -125,17 +125,22 @@ bool ChannelSolver::newton(std::span<const ActiveFlow> flows, ChannelArray& fact
   return false;
 }
 
-// One channel, the others held: false position with a bracket (Illinois variant).
-double ChannelSolver::bracketed(std::size_t channel, std::span<const ActiveFlow> flows, ChannelArray& factors) const {
-  const auto excess = [&](double t) {
-    factors[channel] = factor(channel, t);
+// Channels from `channel` on, those before held: false position with a bracket (Illinois variant), and for each value
+// tried the channels after it solved in the same way.
+void ChannelSolver::nested(std::size_t channel, std::span<const ActiveFlow> flows, ChannelArray& factors,
+                           ChannelArray& t) const {
+  if (channel == channels()) return;
+  const auto excess = [&](double value) {
+    t[channel] = value;
+    factors[channel] = factor(channel, value);
+    nested(channel + 1, flows, factors, t);
     double load = 0;
     for (const ActiveFlow& f : flows) load += f.items * f.flow->bytes[channel] / step_time(*f.flow, factors);
-    return factors[channel] * load / peak_[channel] - t;
+    return factors[channel] * load / peak_[channel] - value;
   };
   double low = 0, high = 1;
   double at_low = excess(low);
-  if (at_low <= 0) return 0;
+  if (at_low <= 0) return;
   double at_high = excess(high);
   while (at_high > 0 && high < kHighestT) {
     low = high;
@@ -143,10 +148,10 @@ double ChannelSolver::bracketed(std::size_t channel, std::span<const ActiveFlow>
     high *= 4;
     at_high = excess(high);
   }
-  for (int i = 0; i < kBracketSteps && high - low > kSweepTolerance * std::max(1.0, low); ++i) {
+  for (int i = 0; i < kBracketSteps && high - low > kBracketTolerance * high; ++i) {
     const double middle = (low * at_high - high * at_low) / (at_high - at_low);
     const double at_middle = excess(middle);
-    if (std::abs(at_middle) <= kSweepTolerance) return middle;
+    if (std::abs(at_middle) <= kBracketTolerance * middle) return;
     if (at_middle > 0) {
       low = middle;
       at_low = at_middle;
@@ -157,7 +162,6 @@ double ChannelSolver::bracketed(std::size_t channel, std::span<const ActiveFlow>
       at_low /= 2;
     }
   }
-  return 0.5 * (low + high);
 }
 
 void ChannelSolver::solve(std::span<const ActiveFlow> flows, std::span<double> step_times, ChannelArray& factors,
@@ -169,17 +173,7 @@ void ChannelSolver::solve(std::span<const ActiveFlow> flows, std::span<double> s
   }
   if (!solved) {
     factors.fill(1);
-    t.fill(0);
-    for (int sweep = 0; sweep < kSweeps; ++sweep) {
-      double change = 0;
-      for (std::size_t j = 0; j < channels(); ++j) {
-        const double found = bracketed(j, flows, factors);
-        factors[j] = factor(j, found);
-        change = std::max(change, std::abs(found - t[j]) / std::max(1.0, found));
-        t[j] = found;
-      }
-      if (change <= 10 * kSweepTolerance) break;
-    }
+    nested(0, flows, factors, t);
   }
   for (std::size_t i = 0; i < flows.size(); ++i) step_times[i] = step_time(*flows[i].flow, factors);
 }

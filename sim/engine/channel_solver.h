@@ -51,7 +51,7 @@ class ChannelSolver {
  private:
   [[nodiscard]] double factor(std::size_t channel, double t) const;
   [[nodiscard]] bool newton(std::span<const ActiveFlow> flows, ChannelArray& factors, ChannelArray& t, int steps);
-  [[nodiscard]] double bracketed(std::size_t channel, std::span<const ActiveFlow> flows, ChannelArray& factors) const;
+  void nested(std::size_t channel, std::span<const ActiveFlow> flows, ChannelArray& factors, ChannelArray& t) const;
   std::vector<double> rates_;
   std::vector<double> peak_, knee_;
 };

@@ -21,7 +21,7 @@ struct Pipe {
   std::int64_t column_quantum = 1;
   std::int64_t depth_quantum = 1;
   double stationary_rows_per_cycle = 0;  // 0: no operand has to be loaded first
-  Cycles fill;                           // before the first result
+  Cycles fill{};                         // before the first result
 
   [[nodiscard]] std::int64_t issued_rows(std::int64_t rows) const;
   [[nodiscard]] Cycles cycles(std::int64_t rows, std::int64_t columns, std::int64_t depth) const;

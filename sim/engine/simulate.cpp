@@ -18,7 +18,10 @@ namespace {
 // A wave starts as several cohorts, staggered by the dispatch rate, so that items stay out of step as they do on a
 // device. More cohorts cost time and change results by less than the 0.5 % that the cohort test allows. Kernels of few
 // waves take more of them, since a cohort's stagger is a larger share of their time.
-std::int64_t cohorts_per_wave(std::int64_t items, std::int64_t slots) { return items <= 4 * slots ? 8 : 4; }
+std::int64_t cohorts_per_wave(std::int64_t items, std::int64_t slots) {
+  if (items <= 4 * slots) return 16;
+  return items <= 64 * slots ? 8 : 4;
+}
 
 // Ablation of the tail: items are cut into this many.
 constexpr double kTailCuts = 32;
@@ -56,6 +59,7 @@ struct KernelState {
   std::int64_t resident = 0;    // items that hold a slot
   std::int64_t slots = 0;       // on an empty machine
   std::int64_t quantum = 1;     // items of a cohort at most
+  std::int64_t flowing = 0;     // items in their K-steps
   std::int64_t delayed = 0;     // items in dispatch, prologue, fill, epilogue
   std::int64_t waiting = 0;     // items that wait for other items
   std::uint32_t predecessors_running = 0;
@@ -265,8 +269,8 @@ bool Engine::start_some(std::uint32_t k) {
   s.started += items;
   s.remaining -= items;
   if (s.started_in_group == group_items) {
-    if (group.region) caches_.mark(group.region->index(), s.group_begin);
-    if (group.write_region) caches_.mark(group.write_region->index(), s.write_begin);
+    if (group.region) caches_.mark(group.region->index(), s.group_begin, true);
+    if (group.write_region) caches_.mark(group.write_region->index(), s.write_begin, false);
     ++s.next_group;
     s.started_in_group = 0;
   }
@@ -317,16 +321,18 @@ void Engine::start_cohort(std::uint32_t k, std::int64_t items, std::int64_t leve
   cohort.flow = flow_for(key);
   cohort.epilogue = scaled(c.epilogue);
 
-  // The device starts one item per interval. A cohort stands for items around its middle; items that replace others
-  // were freed one by one just as they are started, so only a backlog delays them.
+  // The device starts one item per interval; a cohort stands for items around its middle. Items of a first wave find
+  // their slots free and start one after another; items that replace others were freed one by one, so only a backlog
+  // delays them.
   double start = static_cast<double>(now_);
   std::int64_t before = 0;
   if (persistent && !first_on_slot) {
     cohort.after_wait = scaled(c.tile_prologue);
   } else {
-    const double half = without_.has(Effect::kLaunch) ? 0 : machine_.dispatch_interval.as_double() * all / 2;
-    start = std::max(start, dispatch_free_ + half);
-    dispatch_free_ = start + half;
+    const double interval = without_.has(Effect::kLaunch) ? 0 : machine_.dispatch_interval.as_double();
+    const double middle = interval * std::max(0.0, all - 1) / 2;
+    start = std::max(start - (first_on_slot ? 0 : middle), dispatch_free_) + middle;
+    dispatch_free_ = start + middle + interval * std::min(1.0, all);
     before = scaled(c.prologue_before) + (first_on_slot ? scaled(c.first_prologue) : 0);
     cohort.after_wait = scaled(c.prologue_after);
   }
@@ -391,10 +397,11 @@ void Engine::flow_start(std::uint32_t index) {
   KernelState& s = states_[cohort.kernel];
   FlowRecord& record = flows_[cohort.flow];
   s.delayed -= cohort.items;
+  s.flowing += cohort.items;
   flows_.start(cohort.flow, cohort.items);
   rates_stale_ = true;
   const double finish = record.progress + 1;
-  if (options_.cohorts && !options_.record_spans && s.group_unfinished.empty() && !record.empty() && record.rate > 0) {
+  if (options_.cohorts && s.group_unfinished.empty() && !record.empty() && record.rate > 0) {
     // Splinters that follow each other closer than whole cohorts do become one, done at their mean.
     FlowCohort& tail = record.fifo.back();
     Cohort& earlier = cohorts_[tail.cohort];
@@ -417,6 +424,7 @@ void Engine::flow_end(FlowRecord& record) {
   Cohort& cohort = cohorts_[done.cohort];
   KernelState& s = states_[cohort.kernel];
   record.items -= cohort.items;
+  s.flowing -= cohort.items;
   cohort.span.drain = TimePoint(now_);
   rates_stale_ = true;
   const Schedule& schedule = kernel(cohort.kernel).schedule;
@@ -439,6 +447,7 @@ void Engine::items_end(std::uint32_t index) {
   const Schedule& schedule = kernel(k).schedule;
   if (!(schedule.kind == Schedule::Kind::kPersistent && schedule.look_ahead > 0)) s.resident -= cohort.items;
   cohort.span.end = TimePoint(now_);
+  cohort.span.items = cohort.items;
   if (options_.record_spans) result_.timeline.spans.push_back(cohort.span);
   s.unfinished -= cohort.items;
   blame_stale_ = true;
@@ -483,11 +492,10 @@ void Engine::resolve_rates() {
     const std::uint32_t k = record.key.kernel;
     double others = 0;  // items of other kernels
     for (const std::uint32_t other : running_) {
-      if (other != k) others += static_cast<double>(states_[other].resident);
+      if (other != k) others += static_cast<double>(states_[other].flowing);
     }
-    const std::int64_t spread = (states_[k].resident + machine_.units - 1) / machine_.units;
-    return static_cast<double>(std::min(record.key.level, std::max<std::int64_t>(1, spread))) +
-           others / static_cast<double>(machine_.units);
+    const std::int64_t spread = (states_[k].flowing + machine_.units - 1) / machine_.units;
+    return static_cast<double>(std::min(record.key.level, spread)) + others / static_cast<double>(machine_.units);
   });
 }
 

@@ -10,7 +10,7 @@ namespace moesim {
 
 struct Span {
   std::uint32_t kernel = 0;
-  std::uint32_t group = 0;
+  std::uint32_t group = 0;  // of its first item
   std::int64_t items = 0;
   TimePoint start;  // dispatched
   TimePoint flow;   // first K-step

@@ -45,8 +45,7 @@ TEST(Ablation, Launch) {
   for (const LaunchMode mode : {LaunchMode::kStream, LaunchMode::kGraph, LaunchMode::kProgrammatic}) {
     const double share = mode == LaunchMode::kProgrammatic ? 1 : 3;
     const auto bytes = static_cast<std::int64_t>(16 * 1024 * share);
-    const ExecutionPlan plan =
-        chain_of(std::vector<Kernel>(10, one_group(reading(8, 4, bytes / 16), 16, 2)), mode);
+    const ExecutionPlan plan = chain_of(std::vector<Kernel>(10, one_group(reading(8, 4, bytes / 16), 16, 2)), mode);
     expect_agreement(plan, machine, Effect::kLaunch, Blame::kLaunch);
   }
 }
@@ -119,7 +118,8 @@ Kernel random_kernel(Random& random, PlanBuilder& builder, bool alike) {
   kernel.footprint = items_a_unit(a_unit);
   const std::int64_t classes = alike ? 1 : random.whole(1, 3);
   for (std::int64_t i = 0; i < classes; ++i) {
-    ItemClass item = reading(random.whole(1, 64), random.whole(1, 8), static_cast<std::int64_t>(random.spread(16, 65536)));
+    ItemClass item =
+        reading(random.whole(1, 64), random.whole(1, 8), static_cast<std::int64_t>(random.spread(16, 65536)));
     if (random.chance(0.2)) item.read = Bytes(0);
     if (random.chance(0.5)) item.resident_read = Bytes(random.whole(0, 1 << 16));
     if (random.chance(0.5)) item.write = Bytes(random.whole(0, 1 << 16));
@@ -152,7 +152,9 @@ Kernel random_kernel(Random& random, PlanBuilder& builder, bool alike) {
 struct Without {
   const char* name;
   Effect effect;
+  double tolerance = 0.001;  // for cohorts that fall otherwise
 };
+void PrintTo(const Without& w, std::ostream* out) { *out << w.name; }
 class EveryEffect : public testing::TestWithParam<Without> {};
 
 struct Outcome {
@@ -180,13 +182,14 @@ Outcome random_outcome(Random& random, bool alike, Effect effect) {
   return {with.total, without.total};
 }
 
-// Elsewhere the sign: no kernel of alike items gets slower by leaving an effect out (0.1 % for cohorts that fall
-// otherwise).
+// Elsewhere the sign: no kernel of alike items gets slower by leaving an effect out. Dispatch and small items keep
+// items out of step, so that some stream while others are in their prologues: what that wins is lost with them, up
+// to 2.5 %.
 TEST_P(EveryEffect, LeftOutNeverMakesAlikeItemsSlower) {
   Random random(3);
   for (int round = 0; round < 300; ++round) {
     const Outcome outcome = random_outcome(random, true, GetParam().effect);
-    EXPECT_LE(outcome.without.as_double(), outcome.with.as_double() * 1.001) << "round " << round;
+    EXPECT_LE(outcome.without.as_double(), outcome.with.as_double() * (1 + GetParam().tolerance)) << "round " << round;
   }
 }
 
@@ -208,9 +211,10 @@ TEST_P(EveryEffect, LeftOutMakesMixturesFasterOnTheWhole) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Effects, EveryEffect,
-                         testing::Values(Without{"Launch", Effect::kLaunch}, Without{"Padding", Effect::kPadding},
-                                         Without{"Rereads", Effect::kRereads},
-                                         Without{"SerialStep", Effect::kSerialStep}, Without{"Tail", Effect::kTail},
+                         testing::Values(Without{"Launch", Effect::kLaunch, 0.025},
+                                         Without{"Padding", Effect::kPadding}, Without{"Rereads", Effect::kRereads},
+                                         Without{"SerialStep", Effect::kSerialStep},
+                                         Without{"Tail", Effect::kTail, 0.01},
                                          Without{"CacheBandwidth", Effect::kCacheBandwidth},
                                          Without{"Vector", Effect::kVector}),
                          [](const auto& instance) { return std::string(instance.param.name); });

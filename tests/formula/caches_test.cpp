@@ -1,15 +1,15 @@
 // What a cache in front of the memory does to kernels that read again what was read or written.
 //
 // A step of b bytes that misses passes both channels: L = L_m + L_c (f_c - 1) + L_m (f_m - 1); one that hits has
-// L = L_c f_c. The factors come from reference_factors (bisection), or in closed form where one channel alone is loaded.
-#include "sim/engine/cache.h"
-
+// L = L_c f_c. The factors come from reference_factors (bisection), or in closed form where one channel alone is
+// loaded.
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "sim/engine/cache.h"
 #include "tests/testkit/kernels.h"
 
 namespace moesim {
@@ -83,11 +83,12 @@ TEST(Rereads, LargeRegionIsReadAgainFromMemory) {
   EXPECT_NEAR(queued, blamed(result.attribution, Blame::kMemoryStream).as_double(), 1e-6 * queued);
 }
 
-// A region of just the cache's size, read again by 8 cohorts of an eighth: the first is in the middle of the ramp and
-// misses half; the second comes after (1 + 1/16 - 1/8) C bytes, before the ramp, and all that follow too.
+// The first item finds itself one capacity behind: half of it misses (8/16). Each item is 1/16 of the capacity younger
+// than the one before, less what that one brought in: the second is 1 - (1 - 8/16) / 16 behind (3/16 miss), the third 1
+// - (2 - 11/16) / 16 (none).
 TEST(Rereads, EdgeIsARamp) {
   const SimulationResult result = read_twice(cached_machine(8), 16, kCacheBytes / 16);
-  EXPECT_EQ(result.kernels[0].memory_reread, Bytes(kCacheBytes / 16));
+  EXPECT_EQ(result.kernels[0].memory_reread, Bytes(kCacheBytes / 16 * (8 + 3) / 16));
 }
 
 // The fill's share of the cache: with a memory of 1000 TB/s, t = bytes (1 + w) / P_c.
@@ -214,11 +215,11 @@ TEST(CacheState, MissShareIsARampOverDistance) {
   constexpr double kCapacity = 1000;
   for (const double distance : {0.0, 500.0, 949.0, 951.0, 960.0, 1000.0, 1040.0, 1049.0, 1051.0, 5000.0}) {
     CacheState cache(Bytes(1000), 1);
-    EXPECT_FALSE(cache.known(0));
+    EXPECT_FALSE(cache.was_read(0));
     EXPECT_EQ(cache.miss_steps(0, 0), CacheState::kShareSteps) << "never seen";
-    cache.mark(0, cache.position(), cache.position());
+    cache.mark(0, cache.position(), cache.position(), true);
     cache.insert(distance);
-    EXPECT_TRUE(cache.known(0));
+    EXPECT_TRUE(cache.was_read(0));
     const double miss = std::min(1.0, std::max(0.0, (distance - 0.95 * kCapacity) / (0.1 * kCapacity)));
     EXPECT_EQ(cache.miss_steps(0, 0), std::lround(16 * miss)) << distance;
   }
@@ -228,12 +229,13 @@ TEST(CacheState, MissShareIsARampOverDistance) {
 TEST(CacheState, LaterBytesAreYounger) {
   CacheState cache(Bytes(1000), 2);
   cache.insert(800);
-  cache.mark(1, 0, 800);
+  cache.mark(1, 0, 800, false);
   cache.insert(600);
   EXPECT_EQ(cache.miss_steps(1, 0), 16);
   EXPECT_EQ(cache.miss_steps(1, 0.5), 8);  // distance 1000
   EXPECT_EQ(cache.miss_steps(1, 1), 0);
   EXPECT_EQ(cache.miss_steps(0, 0), 16);
+  EXPECT_FALSE(cache.was_read(1)) << "only written";
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,8 @@ Machine random_machine(Random& random, std::size_t channels) {
   for (std::size_t j = 0; j < channels; ++j) {
     if (j > 0) machine.caches.emplace_back();
     const double knee = random.chance(0.4) ? 2 : random.spread(1, 12);
-    machine.channels.push_back({"c", BytesPerSecond(random.spread(1e11, 2e13)), nanoseconds(random.between(50, 900)), knee});
+    machine.channels.push_back(
+        {"c", BytesPerSecond(random.spread(1e11, 2e13)), nanoseconds(random.between(50, 900)), knee});
   }
   return machine;
 }
@@ -84,6 +86,10 @@ struct Case {
   double least_offered, most_offered;
 };
 
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.channels << " channels, X / P " << c.least_offered << " to " << c.most_offered;
+}
+
 class Solver : public testing::TestWithParam<Case> {};
 
 // Each channel is loaded to just the use that its latency factor stands for.
@@ -92,7 +98,8 @@ void expect_equations(const Instance& instance, const ChannelArray& factors, con
   for (std::size_t j = 0; j < instance.machine.channels.size(); ++j) {
     const Channel& channel = instance.machine.channels[j];
     double load = 0;
-    for (std::size_t i = 0; i < steps.size(); ++i) load += instance.flows[i].items * instance.classes[i].bytes[j] / steps[i];
+    for (std::size_t i = 0; i < steps.size(); ++i)
+      load += instance.flows[i].items * instance.classes[i].bytes[j] / steps[i];
     // Compared where it is well conditioned: the factor that belongs to the load below the knee, the use above it.
     const double p = channel.knee, use = load / channel.peak.value();
     if (factors[j] < 1.1) {
@@ -110,7 +117,8 @@ TEST_P(Solver, AgreesWithBisection) {
   const Case& c = GetParam();
   Random random(17 + c.channels);
   for (int round = 0; round < c.rounds; ++round) {
-    const Instance instance = random_instance(random, c.channels, c.floors, random.spread(c.least_offered, c.most_offered));
+    const Instance instance =
+        random_instance(random, c.channels, c.floors, random.spread(c.least_offered, c.most_offered));
     ChannelSolver solver(instance.machine);
     std::vector<double> steps(instance.flows.size());
     ChannelArray factors{};

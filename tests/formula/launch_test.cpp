@@ -36,9 +36,9 @@ ExecutionPlan empty_chain(std::size_t kernels, LaunchMode mode) {
 TEST(Launch, ChainOfEmptyKernels) {
   const Machine machine = launching_machine(4);
   for (const std::size_t n : {1U, 2U, 25U}) {
-    for (const auto& [mode, launch] : {std::pair{LaunchMode::kStream, machine.launch_stream},
-                                       std::pair{LaunchMode::kGraph, machine.launch_graph},
-                                       std::pair{LaunchMode::kProgrammatic, machine.launch_programmatic}}) {
+    for (const auto& [mode, launch] :
+         {std::pair{LaunchMode::kStream, machine.launch_stream}, std::pair{LaunchMode::kGraph, machine.launch_graph},
+          std::pair{LaunchMode::kProgrammatic, machine.launch_programmatic}}) {
       const SimulationResult result = simulate(empty_chain(n, mode), machine);
       EXPECT_EQ(result.total, launch * static_cast<std::int64_t>(n));
       EXPECT_EQ(blamed(result.attribution, Blame::kLaunch), result.total);
@@ -79,8 +79,8 @@ TEST(Launch, SpreadGrowsWithTheGrid) {
   }
 }
 
-// One item a d: item i starts i d after the launch, so that n alike items take (n - 1) d + t. Cohorts stand for up to an
-// eighth of a wave, which shifts the last of them by at most its own dispatch.
+// One item a d: item i starts i d after the launch, so that n alike items take (n - 1) d + t. Cohorts stand for up to
+// an eighth of a wave, which shifts the last of them by at most its own dispatch.
 TEST(Launch, DispatchInterval) {
   Machine machine = launching_machine(64);
   machine.dispatch_interval = nanoseconds(2);
@@ -115,8 +115,8 @@ TEST(Launch, DispatchDelaysLaterWavesOnlyByABacklog) {
 TEST(Launch, ProgrammaticHidesThePrologue) {
   const Machine machine = launching_machine(4);
   for (const double q : {0.0, 400.0, 1300.0, 2500.0}) {
-    const ExecutionPlan plan = chain_of({one_group(lasting(0, 1000), 4, 2), one_group(lasting(q, 700), 4, 2)},
-                                        LaunchMode::kProgrammatic);
+    const ExecutionPlan plan =
+        chain_of({one_group(lasting(0, 1000), 4, 2), one_group(lasting(q, 700), 4, 2)}, LaunchMode::kProgrammatic);
     const SimulationResult result = simulate(plan, machine);
     EXPECT_EQ(result.total, nanoseconds(300 + std::max(q, 1000.0 + 300) + 700)) << q;
     EXPECT_EQ(result.kernels[1].start, TimePoint(300'000));
@@ -130,8 +130,8 @@ TEST(Launch, ProgrammaticHidesThePrologue) {
 // Where B does not fit beside A its prologue begins at A's end: t = launch + a + max(q, launch) + b.
 TEST(Launch, ProgrammaticNeedsSlotsToHideAnything) {
   for (const double q : {100.0, 900.0}) {
-    const ExecutionPlan plan = chain_of({one_group(lasting(0, 1000), 4, 1), one_group(lasting(q, 700), 4, 1)},
-                                        LaunchMode::kProgrammatic);
+    const ExecutionPlan plan =
+        chain_of({one_group(lasting(0, 1000), 4, 1), one_group(lasting(q, 700), 4, 1)}, LaunchMode::kProgrammatic);
     EXPECT_EQ(simulate(plan, launching_machine(4)).total, nanoseconds(300 + 1000 + std::max(q, 300.0) + 700)) << q;
   }
 }
@@ -149,8 +149,7 @@ TEST(Launch, ProgrammaticChainKeepsItsOrder) {
 // What a kernel that waits holds is not the others': with one slot in all, the waiting kernel still ends.
 TEST(Launch, ProgrammaticWithOneSlot) {
   const Kernel one = one_group(lasting(50, 100), 3, 1);
-  const SimulationResult result =
-      simulate(chain_of({one, one, one}, LaunchMode::kProgrammatic), launching_machine(1));
+  const SimulationResult result = simulate(chain_of({one, one, one}, LaunchMode::kProgrammatic), launching_machine(1));
   // Each kernel: its first item's prologue is hidden behind the launch, the two others' are not.
   EXPECT_EQ(result.total, nanoseconds((300 + 50 + 100) + 2 * (300 + 100) + 3 * 2 * 150));
 }
@@ -161,8 +160,7 @@ TEST(Launch, WaitingItemsLeaveThePipesAlone) {
   item.steps = 100;
   item.pipe_seconds[0] = 20e-9;
   const Kernel matrix = one_group(item, 4, 2);
-  const SimulationResult result =
-      simulate(chain_of({matrix, matrix}, LaunchMode::kProgrammatic), launching_machine(4));
+  const SimulationResult result = simulate(chain_of({matrix, matrix}, LaunchMode::kProgrammatic), launching_machine(4));
   EXPECT_NEAR(result.total.as_double(), nanoseconds(2 * (300 + 2000)).as_double(), 2);
 }
 

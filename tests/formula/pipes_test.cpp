@@ -27,8 +27,8 @@ class EveryPipe : public testing::TestWithParam<PipeKind> {};
 TEST_P(EveryPipe, ItemsOfAUnitShareIt) {
   for (const std::int64_t a_unit : {1, 2, 3}) {
     const Kernel kernel = one_group(piped(GetParam()), 8 * a_unit, a_unit);
-    EXPECT_NEAR(simulate(plan_of(kernel), memory_machine(8)).total.as_double(),
-                kAlone * static_cast<double>(a_unit), 2);
+    EXPECT_NEAR(simulate(plan_of(kernel), memory_machine(8)).total.as_double(), kAlone * static_cast<double>(a_unit),
+                2);
   }
 }
 
@@ -46,8 +46,7 @@ TEST_P(EveryPipe, HasItsOwnBlame) {
   EXPECT_EQ(blamed(result.attribution, expected[static_cast<std::size_t>(GetParam())]), result.total);
 }
 
-INSTANTIATE_TEST_SUITE_P(Pipes, EveryPipe,
-                         testing::Values(PipeKind::kMatrix, PipeKind::kVector, PipeKind::kLoadPort));
+INSTANTIATE_TEST_SUITE_P(Pipes, EveryPipe, testing::Values(PipeKind::kMatrix, PipeKind::kVector, PipeKind::kLoadPort));
 
 // 200 items on 132 units: 68 units hold two. Their 136 items take twice the time of the 64 others.
 TEST(Pipes, FullerUnitsTakeTwice) {

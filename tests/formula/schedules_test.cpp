@@ -11,8 +11,8 @@ namespace {
 using namespace testkit;
 
 constexpr std::int64_t kSteps = 40;
-constexpr double kTau = 25;                // ns of the matrix pipe a step
-constexpr double kFlow = kSteps * kTau;    // 1000 ns, of an item that has its unit alone
+constexpr double kTau = 25;              // ns of the matrix pipe a step
+constexpr double kFlow = kSteps * kTau;  // 1000 ns, of an item that has its unit alone
 
 ItemClass working() {
   ItemClass item;
@@ -40,8 +40,8 @@ TEST(Gangs, StartTogetherOrNotAtAll) {
   const SimulationResult result = simulate(plan_of(kernel), memory_machine(6), recording());
   EXPECT_EQ(result.total, nanoseconds(3 * kFlow));
   EXPECT_EQ(result.kernels[0].slots, 4);
-  EXPECT_THAT(items_by_start(result), testing::ElementsAre(testing::Pair(0, 4), testing::Pair(1'000'000, 4),
-                                                           testing::Pair(2'000'000, 4)));
+  EXPECT_THAT(items_by_start(result),
+              testing::ElementsAre(testing::Pair(0, 4), testing::Pair(1'000'000, 4), testing::Pair(2'000'000, 4)));
   kernel.gang = 1;  // 6 and 6
   EXPECT_EQ(simulate(plan_of(kernel), memory_machine(6)).total, nanoseconds(2 * kFlow));
 }
@@ -82,8 +82,7 @@ TEST(Persistent, EpilogueDelaysTheNextTile) {
     const auto tiles = static_cast<double>(n);
     const SimulationResult result = simulate(plan_of(persistent(n, 0)), memory_machine(8));
     EXPECT_EQ(result.kernels[0].slots, 8);
-    EXPECT_NEAR(result.total.as_double(),
-                nanoseconds(600 + (tiles - 1) * 70 + tiles * (kFlow + 300)).as_double(), 10);
+    EXPECT_NEAR(result.total.as_double(), nanoseconds(600 + (tiles - 1) * 70 + tiles * (kFlow + 300)).as_double(), 10);
   }
 }
 

@@ -66,7 +66,8 @@ TEST(Slots, EachResourceBinds) {
 }
 
 // Places the residents one by one on the units in turn, as breadth-first filling does, and counts what is left.
-std::int64_t placed_one_by_one(const Machine& machine, const ResourceVector& need, const std::vector<Resident>& others) {
+std::int64_t placed_one_by_one(const Machine& machine, const ResourceVector& need,
+                               const std::vector<Resident>& others) {
   std::vector<ResourceVector> free(static_cast<std::size_t>(machine.units), machine.unit_capacity);
   std::size_t unit = 0;
   for (const Resident& other : others) {

@@ -131,7 +131,8 @@ TEST_P(Knee, BindsBetweenCapsAndPeak) {
     if (bytes == 15625) {
       EXPECT_NEAR(bytes_all / flow / kMemoryPeak, std::pow(2.0, -1 / p), 1e-6);
     }
-    // The blame within the knee: the unloaded latency's share of the loaded one is under-filled, the rest the channel's.
+    // The blame within the knee: the unloaded latency's share of the loaded one is under-filled, the rest the
+    // channel's.
     const double factor = offered / (bytes_all / flow);
     EXPECT_NEAR(blamed(result.attribution, Blame::kUnderfilled).as_double(), flow / factor * 1e12, 10 + flow * 1e5);
     EXPECT_NEAR(blamed(result.attribution, Blame::kMemoryStream).as_double(), flow * (1 - 1 / factor) * 1e12,

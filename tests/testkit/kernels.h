@@ -24,13 +24,13 @@ void PrintTo(const Quantity<Tag, Rep>& quantity, std::ostream* out) {
 
 namespace moesim::testkit {
 
-inline constexpr double kMicro = 1e-6;             // seconds
-inline constexpr double kMemoryPeak = 1e12;        // bytes a second
-inline constexpr double kMemoryLatency = 1e-6;     // seconds
-inline constexpr double kCachePeak = 1e13;         // bytes a second
-inline constexpr double kCacheLatency = 1e-7;      // seconds
+inline constexpr double kMicro = 1e-6;          // seconds
+inline constexpr double kMemoryPeak = 1e12;     // bytes a second
+inline constexpr double kMemoryLatency = 1e-6;  // seconds
+inline constexpr double kCachePeak = 1e13;      // bytes a second
+inline constexpr double kCacheLatency = 1e-7;   // seconds
 inline constexpr std::int64_t kCacheBytes = 1 << 20;
-inline constexpr std::int64_t kUnitItems = 64;     // item slots of a unit
+inline constexpr std::int64_t kUnitItems = 64;       // item slots of a unit
 inline constexpr std::int64_t kUnitBytes = 1 << 16;  // on-chip bytes of a unit
 
 Duration microseconds(double us);
@@ -69,10 +69,10 @@ class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
   std::uint64_t next();
-  double uniform();                                            // [0, 1)
-  double between(double low, double high);                     // evenly
-  double spread(double low, double high);                      // evenly in the logarithm
-  std::int64_t whole(std::int64_t low, std::int64_t high);     // inclusive
+  double uniform();                                         // [0, 1)
+  double between(double low, double high);                  // evenly
+  double spread(double low, double high);                   // evenly in the logarithm
+  std::int64_t whole(std::int64_t low, std::int64_t high);  // inclusive
   bool chance(double probability) { return uniform() < probability; }
 
  private:

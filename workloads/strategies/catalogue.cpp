@@ -7,13 +7,11 @@
 #include "sim/io/input_error.h"
 
 namespace moesim {
-namespace {
-
-const Strategy kAll[] = {kExpertLoop, kGroupedGemm, kGroupedGemmPersistent, kGatherGemv, kStreamGemv};
-
-}  // namespace
-
-std::span<const Strategy> strategy_catalogue() { return kAll; }
+// In a function, so that it is there whenever it is asked for, from static initialisers too.
+std::span<const Strategy> strategy_catalogue() {
+  static const Strategy kAll[] = {kExpertLoop, kGroupedGemm, kGroupedGemmPersistent, kGatherGemv, kStreamGemv};
+  return kAll;
+}
 
 void check_parameters(const Strategy& strategy, const Parameters& parameters) {
   for (const auto& [name, value] : parameters) {
@@ -40,7 +38,7 @@ StrategyChoice parse_strategy(const std::string& text) {
   const std::size_t colon = text.find(':');
   const std::string name = text.substr(0, colon);
   std::vector<std::string> names = {"auto"};
-  for (const Strategy& strategy : kAll) {
+  for (const Strategy& strategy : strategy_catalogue()) {
     names.emplace_back(strategy.name);
     if (name == strategy.name) choice.strategy = &strategy;
   }

@@ -17,7 +17,7 @@ namespace {
 constexpr ParameterInfo kParameters[] = {
     {"block_n", "128", "weight rows of a tile of the batched product", 8, 512},
     {"block_k", "64", "K of a step", 16, 1024},
-    {"buffers", "6", "K-steps in flight", 1, 64},
+    {"buffers", "6, fewer where four fifths of a unit's on-chip memory hold fewer", "K-steps in flight", 1, 64},
 };
 
 constexpr std::int64_t kCopyThreads = 256;
@@ -70,7 +70,10 @@ void add_product(Chain& chain, const LowerRequest& request, const std::string& s
   tile.block_m = 8;
   tile.block_n = parameter(request, "block_n", 128);
   tile.block_k = parameter(request, "block_k", 64);
-  tile.buffers = parameter(request, "buffers", 6);
+  tile.buffers = 1;
+  const std::int64_t step = tile_shared_bytes(tile, product.weights, product.activations);
+  const auto room = static_cast<std::int64_t>(request.hardware[Hw::kSharedMaxPerItem]);
+  tile.buffers = parameter(request, "buffers", std::clamp<std::int64_t>(room * 4 / 5 / step, 1, 6));
   tile.warps = 12;
   tile.bulk_copies = true;
   tile.swap_ab = true;

@@ -105,7 +105,6 @@ void add_down(Chain& chain, const LowerRequest& request, const GemvShape& shape,
   const double bytes = layer.down_bytes().as_double() / static_cast<double>(blocks);
   const double written = 2.0 * static_cast<double>(shape.block_n);
   const double first_share = static_cast<double>(layer.active) / static_cast<double>(layer.picks);
-  const RegionId region = chain.region("down", layer.down_bytes() * layer.active);
   Kernel kernel;
   kernel.name = kernel.stage = "gemm2";
   const auto add_class = [&](std::int64_t picks_of_item, std::int64_t items) {
@@ -116,7 +115,10 @@ void add_down(Chain& chain, const LowerRequest& request, const GemvShape& shape,
     ItemGroup group;
     group.item_class = static_cast<std::uint32_t>(kernel.classes.size() - 1);
     group.count = items;
-    group.region = region;
+    // Each class streams its own share of the experts' rows: a region of its own.
+    const double share = static_cast<double>(items * picks_of_item) / static_cast<double>(layer.picks * blocks);
+    const double distinct = layer.down_bytes().as_double() * static_cast<double>(layer.active);
+    group.region = chain.region("down", Bytes(std::llround(distinct * share)));
     kernel.groups.push_back(group);
   };
   if (per_token) {

@@ -1,0 +1,89 @@
+// Help, version, and that the examples of --help do what they say.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/testkit/run_command.h"
+
+namespace moesim {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::MatchesRegex;
+using testing::SizeIs;
+
+const std::vector<std::string> kCommands = {"run", "validate", "models", "devices", "strategies"};
+
+std::string help_of(const std::vector<std::string>& arguments) {
+  const CommandOutput help = run_moesim(arguments);
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_THAT(help.errors, IsEmpty());
+  return help.output;
+}
+
+// The lines "  moesim ARGUMENTS" as lists of arguments.
+std::vector<std::vector<std::string>> examples_in(const std::string& help) {
+  std::vector<std::vector<std::string>> examples;
+  std::istringstream lines(help);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("  moesim ")) continue;
+    std::istringstream words(line.substr(std::string("  moesim ").size()));
+    examples.emplace_back();
+    for (std::string word; words >> word;) examples.back().push_back(word);
+  }
+  return examples;
+}
+
+// A measured row for the example of `validate`.
+void write_measurement() {
+  npy_file("routes.npy", "1, 2, 2", {0, 1, 2, 3});
+  temp_file("measurements.jsonl",
+            R"({"schema": "moesim.measurement/2", "kind": "moe", "device": "h200", "model": {"name": "mixtral-8x7b",)"
+            R"( "hidden": 4096, "intermediate": 14336, "experts": 8, "topk": 2, "gated": true}, "tp": 1, "ep": 1,)"
+            R"( "weights": "bf16", "activations": "bf16", "tokens": 2, "routing": "uniform", "routed_trace":)"
+            R"( "routes.npy", "mean_active_experts": 4, "strategy": "grouped_gemm", "implementation": {"name":)"
+            R"( "triton-grouped", "block_m": 16}, "launch": "graph", "scope": "expert_ffn", "stage": "total",)"
+            R"( "us": 340.0})"
+            "\n");
+}
+
+TEST(Help, AloneItNamesAllSubcommands) {
+  const std::string help = help_of({});
+  for (const std::string& command : kCommands) EXPECT_THAT(help, HasSubstr("\n  " + command));
+  EXPECT_EQ(help, help_of({"--help"}));
+}
+
+TEST(Help, VersionIsOneLine) { EXPECT_THAT(help_of({"--version"}), MatchesRegex("moesim [0-9]+\\.[0-9]+\\.[0-9]+\n")); }
+
+TEST(Help, DefaultsAreNamed) {
+  const std::string help = help_of({"run", "--help"});
+  for (const char* text : {"[default: h200]", "[default: 1,2,3,4,8,16,32,64]", "[default: 8]", "[default: all]"}) {
+    EXPECT_THAT(help, HasSubstr(text));
+  }
+}
+
+class HelpExamples : public testing::TestWithParam<std::string> {};
+
+TEST_P(HelpExamples, Work) {
+  const std::string folder = temp_folder();
+  write_measurement();
+  const std::string help = GetParam().empty() ? help_of({"--help"}) : help_of({GetParam(), "--help"});
+  const auto examples = examples_in(help);
+  ASSERT_THAT(examples, Not(IsEmpty()));
+  for (const auto& arguments : examples) {
+    const CommandOutput run = run_moesim(arguments, folder);
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    EXPECT_THAT(run.errors, IsEmpty());
+    EXPECT_THAT(run.output, Not(IsEmpty()));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, HelpExamples, testing::Values("", "run", "validate", "models", "devices", "strategies"),
+                         [](const auto& test) { return test.param.empty() ? "program" : test.param; });
+
+}  // namespace
+}  // namespace moesim

@@ -1,0 +1,162 @@
+// moesim validate, on a small file of measurements made here.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/testkit/run_command.h"
+
+namespace moesim {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+using testing::StartsWith;
+
+struct Row {
+  std::string device = "h200";
+  std::string model = "mixtral-8x7b";
+  std::string strategy = "grouped_gemm";
+  std::string stage = "total";
+  double us = 340;
+};
+
+// Rows of one routing: two tokens on four experts.
+std::string measurements(const std::vector<Row>& rows) {
+  npy_file("routes.npy", "1, 2, 2", {0, 1, 2, 3});
+  std::string text;
+  for (const Row& row : rows) {
+    text += fmt::format(
+        R"({{"schema": "moesim.measurement/2", "kind": "moe", "device": "{}", "model": {{"name": "{}", "hidden": 4096,)"
+        R"( "intermediate": 14336, "experts": 8, "topk": 2, "gated": true}}, "tp": 1, "ep": 1, "weights": "bf16",)"
+        R"( "activations": "bf16", "tokens": 2, "routing": "uniform", "routed_trace": "routes.npy",)"
+        R"( "mean_active_experts": 4, "strategy": "{}", "implementation": {{"name": "made-up"}}, "launch": "graph",)"
+        R"( "scope": "expert_ffn", "stage": "{}", "us": {}}})"
+        "\n",
+        row.device, row.model, row.strategy, row.stage, row.us);
+  }
+  return temp_file("measurements.jsonl", text);
+}
+
+std::string output_of(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "validate");
+  const CommandOutput run = run_moesim(arguments);
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_THAT(run.errors, IsEmpty());
+  return run.output;
+}
+
+json json_of(std::vector<std::string> arguments) {
+  arguments.insert(arguments.end(), {"--format", "json"});
+  return json::parse(output_of(arguments));
+}
+
+void expect_summary(const json& summary, int count) {
+  EXPECT_EQ(summary.at("count"), count);
+  for (const char* key : {"mean_abs_pct", "median_abs_pct", "p95_abs_pct", "bias_pct", "max_abs_pct"}) {
+    EXPECT_EQ(summary.at(key).is_number(), count > 0) << key;
+  }
+}
+
+TEST(Validate, JsonHasTheKeysOfTheContract) {
+  const std::string file = measurements({{}, {.strategy = "stream_gemv"}, {.stage = "act", .us = 3}});
+  const json result = json_of({"--measurements", file});
+  expect_summary(result.at("overall"), 2);
+  expect_summary(result.at("by_strategy").at("grouped_gemm"), 1);
+  expect_summary(result.at("by_strategy_dtype").at("stream_gemv/bf16"), 1);
+  expect_summary(result.at("by_band").at("1-8"), 2);
+  expect_summary(result.at("by_stage").at("total"), 2);
+  expect_summary(result.at("by_implementation").at("made-up"), 2);
+  ASSERT_THAT(result.at("cells"), SizeIs(2));
+  EXPECT_EQ(result.at("cells")[0].at("strategy"), "grouped_gemm");
+  EXPECT_EQ(result.at("cells")[0].at("weights"), "bf16");
+  EXPECT_EQ(result.at("cells")[0].at("band"), "1-8");
+  EXPECT_EQ(result.at("cells")[0].at("scope"), "expert_ffn");
+  expect_summary(result.at("cells")[0].at("ours"), 1);
+  expect_summary(result.at("cells")[0].at("floor"), 1);
+  expect_summary(result.at("in_range"), 0);
+  expect_summary(result.at("out_of_range"), 2);
+  expect_summary(result.at("small_rows"), 1);
+  expect_summary(result.at("floor"), 2);
+  EXPECT_EQ(result.at("choice").at("cells"), 1);
+  EXPECT_TRUE(result.at("choice").at("right_share").is_number());
+  EXPECT_TRUE(result.at("choice").at("mean_regret_pct").is_number());
+  ASSERT_THAT(result.at("worst"), SizeIs(2));
+  EXPECT_GE(std::abs(result.at("worst")[0].at("error_pct").get<double>()),
+            std::abs(result.at("worst")[1].at("error_pct").get<double>()));
+  EXPECT_EQ(result.at("device").at("name"), "h200");
+  EXPECT_EQ(result.at("calibration"), "uncalibrated");
+  EXPECT_EQ(result.at("below_bound"), 0);
+}
+
+TEST(Validate, ErrorsAreOfMeasuredTime) {
+  const json low = json_of({"--measurements", measurements({{.us = 1000}})});
+  const double error = low.at("worst")[0].at("error_pct").get<double>();
+  EXPECT_NEAR(error, (low.at("worst")[0].at("simulated_us").get<double>() / 1000 - 1) * 100, 1e-3);
+  EXPECT_LT(error, 0);
+  EXPECT_DOUBLE_EQ(low.at("overall").at("bias_pct").get<double>(), error);
+  EXPECT_DOUBLE_EQ(low.at("overall").at("median_abs_pct").get<double>(), -error);
+}
+
+TEST(Validate, RowsOfOtherDevicesAreCountedAndLeftOut) {
+  const std::string file = measurements({{}, {.device = "NVIDIA H200"}, {.device = "b200"}});
+  const json result = json_of({"--measurements", file, "--device", "h200"});
+  EXPECT_EQ(result.at("rows_in_file"), 3);
+  EXPECT_EQ(result.at("rows_of_other_devices"), 1);  // an alias is the same device
+  EXPECT_EQ(result.at("overall").at("count"), 2);
+}
+
+TEST(Validate, FiltersSayWhatTheyLeftOut) {
+  const std::string file = measurements({{}, {.strategy = "stream_gemv"}, {.model = "another"}});
+  const json result =
+      json_of({"--measurements", file, "--models", "mixtral-8x7b", "--strategy", "stream_gemv", "--max-tokens", "64"});
+  EXPECT_EQ(result.at("overall").at("count"), 1);
+  EXPECT_EQ(result.at("rows_filtered"), 2);
+  EXPECT_THAT(result.at("filters"), ElementsAre("--models mixtral-8x7b", "--strategy stream_gemv", "--max-tokens 64"));
+}
+
+TEST(Validate, NothingLeftIsNoErrorOfZero) {
+  const std::string file = measurements({{}});
+  const json result = json_of({"--measurements", file, "--max-tokens", "1"});
+  expect_summary(result.at("overall"), 0);
+  EXPECT_EQ(result.at("choice").at("cells"), 0);
+  EXPECT_TRUE(result.at("choice").at("right_share").is_null());
+  const std::string table = output_of({"--measurements", file, "--max-tokens", "1"});
+  EXPECT_THAT(table, AllOf(HasSubstr("rows                     0         -"), Not(HasSubstr("by strategy"))));
+}
+
+TEST(Validate, UnknownStrategiesAreSkippedWithTheReason) {
+  const json result = json_of({"--measurements", measurements({{}, {.strategy = "warp_magic"}})});
+  EXPECT_EQ(result.at("overall").at("count"), 1);
+  ASSERT_THAT(result.at("skipped"), SizeIs(1));
+  EXPECT_THAT(result.at("skipped")[0].get<std::string>(), AllOf(HasSubstr(":2: "), HasSubstr("warp_magic")));
+  EXPECT_THAT(output_of({"--measurements", measurements({{}, {.strategy = "warp_magic"}})}), HasSubstr("skipped\n"));
+}
+
+TEST(Validate, TableSetsTheFloorBesideOurs) {
+  const std::string table =
+      output_of({"--measurements", measurements({{}, {.strategy = "stream_gemv"}, {.stage = "act", .us = 3}})});
+  for (const char* text : {"ours median %", "floor median %", "by strategy", "by tokens", "by stage", "worst rows",
+                           "choice of strategy", "rows below 10 µs", "below bound   0 predictions"}) {
+    EXPECT_THAT(table, HasSubstr(text));
+  }
+}
+
+TEST(Validate, CsvHasARowPerMeasurementInFileOrder) {
+  const std::string csv =
+      output_of({"--measurements", measurements({{}, {.stage = "act", .us = 3}, {.strategy = "stream_gemv"}}),
+                 "--format", "csv"});
+  EXPECT_THAT(csv, StartsWith("line,model,"));
+  EXPECT_THAT(csv, AllOf(HasSubstr("\n1,mixtral"), HasSubstr("\n2,mixtral"), HasSubstr("\n3,mixtral")));
+  EXPECT_LT(csv.find("\n2,"), csv.find("\n3,"));
+}
+
+}  // namespace
+}  // namespace moesim

@@ -1,0 +1,97 @@
+#include "tests/testkit/run_command.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+
+namespace moesim {
+namespace {
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error("cannot read " + path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::string folder_of_test() {
+  const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
+  std::string name = fmt::format("moesim_{}.{}", test->test_suite_name(), test->name());
+  for (char& c : name) {
+    if (c == '/') c = '.';  // of a parameterised test
+  }
+  return testing::TempDir() + name + "/";
+}
+
+}  // namespace
+
+CommandOutput run_moesim(const std::vector<std::string>& arguments, const std::string& folder) {
+  // Files, not pipes: neither stream can fill up while the other is read.
+  const std::string out_path = temp_file("stdout", "");
+  const std::string err_path = temp_file("stderr", "");
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out_path.c_str(), O_WRONLY | O_TRUNC, 0);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err_path.c_str(), O_WRONLY | O_TRUNC, 0);
+  if (!folder.empty()) posix_spawn_file_actions_addchdir_np(&actions, folder.c_str());
+
+  std::vector<std::string> texts = {MOESIM_BINARY};
+  texts.insert(texts.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  argv.reserve(texts.size() + 1);
+  for (std::string& text : texts) argv.push_back(text.data());
+  argv.push_back(nullptr);
+  pid_t child = 0;
+  const int error = posix_spawn(&child, MOESIM_BINARY, &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) throw std::runtime_error("cannot run " MOESIM_BINARY);
+
+  int status = 0;
+  if (waitpid(child, &status, 0) != child) throw std::runtime_error("waitpid failed");
+  constexpr int kSignalled = 128;
+  CommandOutput result;
+  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : kSignalled + WTERMSIG(status);
+  result.output = read_file(out_path);
+  result.errors = read_file(err_path);
+  return result;
+}
+
+std::string temp_folder() {
+  std::filesystem::remove_all(folder_of_test());
+  std::filesystem::create_directories(folder_of_test());
+  return folder_of_test();
+}
+
+std::string temp_file(const std::string& name, const std::string& bytes) {
+  std::filesystem::create_directories(folder_of_test());
+  std::string path = folder_of_test() + name;
+  std::ofstream(path, std::ios::binary) << bytes;
+  return path;
+}
+
+std::string npy_file(const std::string& name, const std::string& shape, const std::vector<int>& ids) {
+  const auto little_endian = [](std::uint32_t value, int bytes) {
+    std::string text;
+    for (int i = 0; i < bytes; ++i) text += static_cast<char>(value >> (8 * i) & 0xFFU);
+    return text;
+  };
+  const std::string header = fmt::format("{{'descr': '<i4', 'fortran_order': False, 'shape': ({}), }}\n", shape);
+  std::string bytes = "\x93NUMPY";
+  bytes += little_endian(1, 2) + little_endian(static_cast<std::uint32_t>(header.size()), 2) + header;
+  for (const int id : ids) bytes += little_endian(static_cast<std::uint32_t>(id), 4);
+  return temp_file(name, bytes);
+}
+
+std::string read_source_file(const std::string& path) { return read_file(MOESIM_SOURCE_DIR "/" + path); }
+
+}  // namespace moesim

@@ -1,0 +1,26 @@
+// Runs the moesim program as a user would, and writes the files that it is given.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace moesim {
+
+struct CommandOutput {
+  int exit_code = 0;  // 128 + the signal's number where one ended the program
+  std::string output, errors;
+};
+
+// In `folder`, or where the test runs.
+CommandOutput run_moesim(const std::vector<std::string>& arguments, const std::string& folder = "");
+
+// An empty folder of this test's own, with '/' at its end.
+std::string temp_folder();
+// Writes temp_folder() + name without emptying the folder; its path.
+std::string temp_file(const std::string& name, const std::string& bytes);
+// A .npy file of int32 ids with that shape, as in "2, 3".
+std::string npy_file(const std::string& name, const std::string& shape, const std::vector<int>& ids);
+// A file of the repository.
+std::string read_source_file(const std::string& path);
+
+}  // namespace moesim
