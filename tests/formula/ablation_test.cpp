@@ -211,7 +211,7 @@ TEST_P(EveryEffect, LeftOutMakesMixturesFasterOnTheWhole) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Effects, EveryEffect,
-                         testing::Values(Without{"Launch", Effect::kLaunch, 0.025},
+                         testing::Values(Without{"Launch", Effect::kLaunch, 0.04},
                                          Without{"Padding", Effect::kPadding}, Without{"Rereads", Effect::kRereads},
                                          Without{"SerialStep", Effect::kSerialStep},
                                          Without{"Tail", Effect::kTail, 0.01},
