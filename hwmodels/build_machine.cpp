@@ -9,7 +9,7 @@ std::int64_t whole(double value) { return static_cast<std::int64_t>(std::llround
 
 std::int64_t round_up(std::int64_t value, std::int64_t granule) { return (value + granule - 1) / granule * granule; }
 
-constexpr std::int64_t kSharedGranule = 128;  // bytes; facts: shared bytes are rounded up to 128
+constexpr std::int64_t kSharedGranule = 128;  // bytes
 
 }  // namespace
 

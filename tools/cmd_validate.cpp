@@ -15,6 +15,7 @@
 #include "tools/common_flags.h"
 #include "tools/evaluation_views.h"
 #include "tools/progress.h"
+#include "validation/sensitivity.h"
 
 namespace moesim {
 namespace {
@@ -23,6 +24,7 @@ struct ValidateFlags {
   std::optional<std::string> measurements, device, max_tokens, models, weights, strategies;
   HardwareFlags hardware;
   FormatFlag format;
+  bool vary_assumed = false;
 };
 
 // The device that all rows name.
@@ -93,12 +95,19 @@ CommandResult validate(const ValidateFlags& flags) {
     report.filters.push_back(fmt::format("--max-tokens {}", most));
   }
 
+  if (flags.vary_assumed && format != OutputFormat::kTable) {
+    throw InputError({"--vary-assumed", "", fmt::format("--format {}", flags.format.text), "--format table", ""});
+  }
   Progress progress;
   EvaluateOptions options;
   options.progress = [&](std::size_t done, std::size_t all) { progress.show(done, all); };
   report.evaluation = evaluate(rows, file, hardware, options);
   std::ostringstream out;
   write_evaluation(report, format, out);
+  if (flags.vary_assumed) {
+    out << '\n';
+    write_assumed_effects(vary_assumed(rows, file, hardware, options), out);
+  }
   return {.output = out.str(), .complaint = ""};
 }
 
@@ -110,6 +119,7 @@ std::function<CommandResult()> define(FlagSet& set) {
   set.value("--strategy", "LIST", flags->strategies, "Only rows of these strategies");
   set.value("--weights", "LIST", flags->weights, "Only rows of these weight formats");
   set.value("--max-tokens", "N", flags->max_tokens, "Only rows of at most so many tokens");
+  set.on("--vary-assumed", flags->vary_assumed, "Also the errors with each assumed constant 30 % lower and higher");
   flags->hardware.add(set);
   flags->format.add(set);
   return [flags] { return validate(*flags); };

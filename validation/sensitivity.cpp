@@ -54,13 +54,13 @@ AssumedEffects vary_assumed(const std::vector<MoeMeasurement>& rows, const std::
 void write_assumed_effects(const AssumedEffects& effects, std::ostream& out) {
   fmt::print(out, "Assumed constants of {} varied by -30 % and +30 %; errors in % against {}\n\n", effects.device,
              effects.measurements);
-  fmt::print(out, "{:<32} {:<24} {:^22}   {:^22}   {:^22}\n", "", "", "x 0.7", "as assumed", "x 1.3");
+  fmt::print(out, "{:<40} {:<24} {:^22}   {:^22}   {:^22}\n", "", "", "x 0.7", "as assumed", "x 1.3");
   const char* heading = "median    p95     bias";
-  fmt::print(out, "{:<32} {:<24} {}   {}   {}\n", "constant", "strategy", heading, heading, heading);
+  fmt::print(out, "{:<40} {:<24} {}   {}   {}\n", "constant", "strategy", heading, heading, heading);
   for (const ConstantEffect& constant : effects.constants) {
     std::string label = fmt::format("{} = {}", constant.path, constant.value);
-    for (const auto& [strategy, base] : effects.base) {
-      fmt::print(out, "{:<32} {:<24} {}   {}   {}\n", label, strategy, errors(constant.low, strategy),
+    for (const auto& [strategy, unused] : effects.base) {
+      fmt::print(out, "{:<40} {:<24} {}   {}   {}\n", label, strategy, errors(constant.low, strategy),
                  errors(effects.base, strategy), errors(constant.high, strategy));
       label.clear();
     }

@@ -149,6 +149,13 @@ TEST(Validate, TableSetsTheFloorBesideOurs) {
   }
 }
 
+TEST(Validate, AssumedConstantsAreVaried) {
+  const std::string table = output_of({"--measurements", measurements({{}}), "--vary-assumed"});
+  for (const char* text : {"x 0.7", "as assumed", "x 1.3", "llc.fill_weight = 0.5", "grouped_gemm"}) {
+    EXPECT_THAT(table, HasSubstr(text));
+  }
+}
+
 TEST(Validate, CsvHasARowPerMeasurementInFileOrder) {
   const std::string csv =
       output_of({"--measurements", measurements({{}, {.stage = "act", .us = 3}, {.strategy = "stream_gemv"}}),

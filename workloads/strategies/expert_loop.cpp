@@ -1,10 +1,12 @@
 // expert_loop: one dense product per active expert and projection, each its own launch.
 //
-// Models: a framework's loop over experts with library GEMMs (torch.mm on cuBLAS, facts B.1, B.5): rows gathered once,
-// then per expert a launch whose weights stand on the row side of the matrix instruction (swap_ab), bulk copies into a
-// deep ring, and K split over a cluster while the tiles are fewer than the units; then activation, the second loop,
-// combine. Leaves out: host work between launches (launch mode stream has a queue that never runs dry), the library's
-// choice of tile by shape. Compared: H200, bf16 (validation/README.md).
+// Models: a framework's loop over experts with library GEMMs (torch.mm on cuBLAS): rows gathered once, then per
+// expert a launch whose weights stand on the row side of the matrix instruction (swap_ab), bulk copies into a deep
+// ring, and K split over a cluster while the tiles are fewer than the units; then activation, the second loop,
+// combine.
+// Leaves out: host work between launches (launch mode stream has a queue that never runs dry), the library's choice
+// of tile by shape.
+// Compared: H200, bf16 (validation/README.md).
 #include <algorithm>
 
 #include "workloads/strategies/catalogue.h"

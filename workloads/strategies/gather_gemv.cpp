@@ -1,9 +1,9 @@
 // gather_gemv: copy the selected experts' weights, one matrix per pick, then a batched matrix-vector product over the
 // copies.
 //
-// Models: PyTorch index_select + bmm (facts B.1 batched_mm, B.13): the copy reads each pick's matrix (picks of one
-// expert find it in the cache while it is there) and writes it; the product reads the copy, from the cache as far as it
-// still holds it. Leaves out: the slow path that the library takes for few picks (1.1 TB/s up to 16 picks on an H200).
+// Models: PyTorch index_select + bmm: the copy reads each pick's matrix (picks of one expert find it in the cache
+// while it is there) and writes it; the product reads the copy, from the cache as far as it still holds it.
+// Leaves out: the slow path that the library takes for few picks (1.1 TB/s up to 16 picks on an H200).
 // Compared: H200, bf16 (validation/README.md).
 #include <algorithm>
 #include <cmath>

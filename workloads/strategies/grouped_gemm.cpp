@@ -1,9 +1,9 @@
 // grouped_gemm: one launch per projection; rows padded to a row tile per expert; one item per (row block, N block).
 //
-// Models: the Triton fused-MoE kernels of vLLM and SGLang (facts B.2): grid in one dimension, N fastest, so that a
-// second row block of an expert comes a whole matrix after the first and finds the weights only in a cache that holds
-// them. Leaves out: GROUP_M swizzling, CTAs beyond the padded row count that exit at once. Compared: H200, 1-64 tokens,
-// bf16 and fp8_block128 (validation/README.md).
+// Models: the Triton fused-MoE kernels of vLLM and SGLang: grid in one dimension, N fastest, so that a second row
+// block of an expert comes a whole matrix after the first and finds the weights only in a cache that holds them.
+// Leaves out: GROUP_M swizzling, CTAs beyond the padded row count that exit at once.
+// Compared: H200, 1-64 tokens, bf16 and fp8_block128 (validation/README.md).
 #include <algorithm>
 
 #include "workloads/strategies/catalogue.h"

@@ -1,11 +1,14 @@
 // grouped_gemm_persistent: one CTA a unit walks the tiles of all groups.
 //
-// Models: CUTLASS pointer-array grouped GEMM on Hopper as torch._grouped_mm launches it (facts B.3): a set-up kernel, a
-// persistent, warp-specialised kernel of 128 x 128 tiles with bulk copies, whose producer runs ahead of the epilogue;
-// for each tile the scheduler scans the groups 32 at a time and the producer rewrites and fences the tensor descriptor
-// (a global round trip each way). Leaves out: static striding of tiles over CTAs (tiles go to the next free CTA),
-// clusters. Compared: H200, bf16 (validation/README.md).
+// Models: CUTLASS pointer-array grouped GEMM on Hopper as torch._grouped_mm launches it: a set-up kernel, then a persistent,
+// warp-specialised kernel of 128 x 128 tiles with bulk copies, whose producer runs ahead of the epilogue. For each tile the
+// scheduler scans the groups 32 at a time and the producer rewrites and fences the tensor descriptor (a global round trip each
+// way). A box of the row operand is moved whole, whatever rows of it are valid (assumed: the measured kernel's rate does not
+// depend on them).
+// Leaves out: static striding of tiles over CTAs (tiles go to the next free CTA), clusters.
+// Compared: H200, bf16 (validation/README.md).
 #include <algorithm>
+#include <cmath>
 
 #include "workloads/strategies/catalogue.h"
 #include "workloads/strategies/tiles.h"
@@ -18,6 +21,8 @@ constexpr ParameterInfo kParameters[] = {
     {"block_n", "128", "weight rows of a tile", 8, 512},
     {"block_k", "64", "K of a step", 16, 1024},
     {"buffers", "what four fifths of the unit's on-chip memory hold", "K-steps in flight", 1, 64},
+    {"whole_boxes", "1", "1: the row operand's boxes are moved whole, rows beyond the group's end too; 0: valid rows",
+     0, 1},
     {"look_ahead", "1", "tiles that the producer may fetch ahead; 0: an epilogue delays the next tile's loads", 0, 1},
 };
 
@@ -63,7 +68,15 @@ void add_projection(Chain& chain, const LowerRequest& request, const Product& pr
   kernel.name = kernel.stage = product.stage;
   kernel.schedule = {Schedule::Kind::kPersistent, parameter(request, "look_ahead", 1), device.units()};
   add_row_blocks(kernel, chain, device, layer.rows, product, tile);
-  for (ItemClass& item : kernel.classes) item.prologue_after = item.tile_prologue = per_tile;
+  const bool whole_boxes = parameter(request, "whole_boxes", 1) != 0;
+  const double box_bytes = static_cast<double>(tile.block_m * product.k) * payload_bits(product.activations) / 8;
+  for (ItemClass& item : kernel.classes) {
+    item.prologue_after = item.tile_prologue = per_tile;
+    if (!whole_boxes) continue;
+    item.resident_read = Bytes(std::llround(box_bytes));
+    item.pipe_seconds[static_cast<std::size_t>(PipeKind::kLoadPort)] =
+        device.load_port_seconds((item.read.as_double() + box_bytes) / static_cast<double>(item.steps));
+  }
   if (kernel.groups.empty()) return;
   LaunchShape shape = tile_launch(request, product, tile, product.stage);
   shape.registers = std::min<std::int64_t>(shape.registers, 168);

@@ -1,12 +1,13 @@
-// stream_gemv: no copy, no padding: each item streams weight rows of its pick straight to registers and multiplies them
-// with one activation row.
+// stream_gemv: no copy, no padding: each item streams weight rows of its pick straight to registers and multiplies
+// them with one activation row.
 //
-// Models: warp-decode kernels (facts B.9) as Triton compiles them: up projection one CTA per (pick, block_n rows of
-// gate and of up), pick fastest in the grid, so that picks of one expert read the same rows at the same time and the
-// copies after the first come from the cache; activation fused. Down projection either one CTA per (token, rows), which
-// walks the token's picks and writes the combined row (16-bit weights), or one per (pick, rows), then a combine. A
-// K-step of a kernel without software pipelining is load -> wait -> convert and multiply: nothing of its own overlaps,
-// other warps do. Leaves out: the activation row's own traffic (it stays in the unit's cache), instruction fetch.
+// Models: warp-decode kernels as Triton compiles them: up projection one CTA per (pick, block_n rows of gate and of
+// up), pick fastest in the grid, so that picks of one expert read the same rows at the same time and the copies after
+// the first come from the cache; activation fused. Down projection either one CTA per (token, rows), which walks the
+// token's picks and writes the combined row (16-bit weights), or one per (pick, rows), then a combine. A K-step of a
+// kernel without software pipelining is load -> wait -> convert and multiply: nothing of its own overlaps, other
+// warps do.
+// Leaves out: the activation row's own traffic (it stays in the unit's cache), instruction fetch.
 // Compared: H200, 1-64 tokens, bf16 and fp8_block128 (validation/README.md).
 #include <algorithm>
 #include <cmath>

@@ -8,7 +8,7 @@
 //   matrix pipe 2 x issued rows x block_n x block_k / rate; the synchronous path reaches hw matrix.sync_fraction of the
 //   peak
 // Leaves out: bank conflicts, address arithmetic, DRAM locality of short rows.
-// Sources: facts on Triton fused MoE (vLLM, SGLang), CUTLASS grouped GEMM, mma and wgmma timing (Hopper
+// Sources: published descriptions of Triton fused MoE (vLLM, SGLang), CUTLASS grouped GEMM, mma and wgmma timing (Hopper
 // microbenchmarks).
 #pragma once
 
