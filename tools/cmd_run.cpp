@@ -67,7 +67,6 @@ ConcurrencyRequest request_of(const RunFlags& flags) {
   request.strategies = parse_strategies(flags.strategies.empty() ? std::vector<std::string>{"all"} : flags.strategies);
   request.options.scope = parse_scope(flags.scope);
   request.options.launch = parse_launch(flags.launch);
-  if (flags.clock) request.options.clock_hz = parse_clock(*flags.clock);
   request.samples = flags.samples ? parse_whole("--samples", *flags.samples, 1, kMostSamples) : kDefaultSamples;
   request.seed =
       static_cast<std::uint64_t>(parse_whole("--seed", flags.seed, 0, std::numeric_limits<std::int64_t>::max()));
@@ -80,6 +79,7 @@ ConcurrencyRequest request_of(const RunFlags& flags) {
   request.activations = flags.activations ? parse_format(*flags.activations, "--activations")
                                           : default_activations(request.model.expert_weights);
   request.hardware = flags.hardware.load(flags.device);
+  if (flags.clock) request.options.clock_hz = parse_clock(*flags.clock, request.hardware);
   request.overrides = flags.hardware.overrides;
   request.routing = parse_routing(flags.routing);
   if (request.routing.kind == RoutingKind::kTrace) read_trace(flags, request);
@@ -134,7 +134,8 @@ std::function<CommandResult()> define(FlagSet& set) {
   set.value("--ep", "N", flags->ep, "Expert parallel: the most loaded device of N is simulated");
   set.value("--weights", "FORMAT", flags->weights, "Of the routed experts, in place of the model's (bf16, mxfp4, ...)");
   set.value("--activations", "FORMAT", flags->activations, "Inputs of the projections [default: as is usual]");
-  set.value("--clock", "FREQUENCY", flags->clock, "Of the units, as in 1.7GHz [default: clock.boost of the device]");
+  set.value("--clock", "FREQUENCY", flags->clock,
+            "Of the units: boost, sustained (under a power cap) or as in 1.7GHz [default: boost]");
   flags->hardware.add(set);
   set.on("--explain", flags->explain, "Also where the time goes, and the kernels at the first concurrency");
   std::vector<std::string> formats;

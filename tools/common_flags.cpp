@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <set>
 
@@ -70,8 +71,14 @@ std::vector<std::int64_t> parse_concurrencies(const std::string& text) {
   return {values.begin(), values.end()};
 }
 
-double parse_clock(const std::string& text) {
+double parse_clock(const std::string& text, const HardwareModel& hardware) {
+  if (text == "boost") return hardware[Hw::kClockBoost];
+  if (text == "sustained") return hardware[Hw::kClockSustained];
   const HwEntry& entry = hw_entry(Hw::kClockBoost);
+  if (!text.empty() && std::isalpha(static_cast<unsigned char>(text.front())) != 0) {
+    throw InputError({"--clock", "", fmt::format("'{}'", text), "boost, sustained or a frequency as in 1.7GHz",
+                      nearest_name(text, {"boost", "sustained"})});
+  }
   const double hertz = parse_quantity(text, Dimension::kFrequency, "--clock", "");
   if (hertz < entry.min || hertz > entry.max) {
     throw InputError({"--clock", "", fmt::format("'{}'", text),

@@ -37,8 +37,8 @@ struct FormatFlag {
 std::int64_t parse_whole(const std::string& flag, const std::string& text, std::int64_t min, std::int64_t max);
 // "1,2,8-16": ascending, each once.
 std::vector<std::int64_t> parse_concurrencies(const std::string& text);
-// "1.98GHz": within the clocks that a device file may state.
-double parse_clock(const std::string& text);
+// "boost", "sustained", or "1.98GHz" within the clocks that a device file may state.
+double parse_clock(const std::string& text, const HardwareModel& hardware);
 // Names, "all" or "auto", separated by commas; a piece that is only NAME=VALUE is a further parameter of the strategy
 // before it ("grouped_gemm:block_m=32,num_warps=8,stream_gemv"). Each once, in the order given.
 std::vector<StrategyChoice> parse_strategies(const std::vector<std::string>& texts);

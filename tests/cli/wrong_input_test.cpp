@@ -111,6 +111,7 @@ TEST(WrongInput, HugeNumbers) {
   EXPECT_THAT(complaint_of({"run", "--seed", "18446744073709551616"}), StartsWith("--seed: "));
   EXPECT_THAT(complaint_of({"run", "--tp", "99999999999999999999"}), StartsWith("--tp: "));
   EXPECT_THAT(complaint_of({"run", "--clock", "1e300GHz"}), StartsWith("--clock: "));
+  EXPECT_THAT(complaint_of({"run", "--clock", "sustaned"}), HasSubstr("did you mean 'sustained'?"));
   EXPECT_THAT(complaint_of({"run", "--set", "hbm.bandwidth=1e400TB/s"}), StartsWith("--set: "));
   EXPECT_THAT(complaint_of({"run", "--routing", "zipf:1e400"}), StartsWith("--routing: "));
   const std::string device = device_with_bandwidth("1e30 TB/s");
