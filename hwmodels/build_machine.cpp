@@ -2,12 +2,12 @@
 
 #include <cmath>
 
+#include "sim/units/integer.h"
+
 namespace moesim {
 namespace {
 
 std::int64_t whole(double value) { return static_cast<std::int64_t>(std::llround(value)); }
-
-std::int64_t round_up(std::int64_t value, std::int64_t granule) { return (value + granule - 1) / granule * granule; }
 
 constexpr std::int64_t kSharedGranule = 128;  // bytes
 

@@ -5,11 +5,10 @@
 #include <algorithm>
 
 #include "sim/io/input_error.h"
+#include "sim/units/integer.h"
 
 namespace moesim {
 namespace {
-
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 void check_divisor(const char* flag, std::int64_t n, std::int64_t limit, const char* of_what) {
   if (n >= 1 && n <= limit) return;

@@ -3,14 +3,9 @@
 #include <algorithm>
 
 #include "sim/units/check.h"
+#include "sim/units/integer.h"
 
 namespace moesim {
-namespace {
-
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-}  // namespace
-
 std::int64_t Pipe::issued_rows(std::int64_t rows) const { return divide_up(rows, row_quantum) * row_quantum; }
 
 Cycles Pipe::cycles(std::int64_t rows, std::int64_t columns, std::int64_t depth) const {

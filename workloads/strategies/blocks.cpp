@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/units/integer.h"
 #include "workloads/strategies/tiles.h"
 
 namespace moesim {
@@ -14,8 +15,6 @@ constexpr std::int64_t kHelperThreads = 128;
 constexpr std::int64_t kElementsPerCta = 1024;  // of an elementwise kernel, 8 a thread
 constexpr std::int64_t kMostSplit = 8;          // of K over CTAs, for products with few tiles
 constexpr double kBytes16 = 2;                  // intermediates are 16-bit
-
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // An elementwise kernel: `ctas` CTAs that each read `read` bytes in `rounds` dependent rounds of loads and write
 // `write`.

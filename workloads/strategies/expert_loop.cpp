@@ -9,6 +9,7 @@
 // Compared: H200, bf16 (validation/README.md).
 #include <algorithm>
 
+#include "sim/units/integer.h"
 #include "workloads/strategies/catalogue.h"
 #include "workloads/strategies/tiles.h"
 
@@ -23,8 +24,6 @@ constexpr ParameterInfo kParameters[] = {
 };
 
 constexpr std::int64_t kMostSplit = 4;
-
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 void add_loop(Chain& chain, const LowerRequest& request, const std::string& stage, std::int64_t n, std::int64_t k) {
   const MoeLayer& layer = request.layer;
@@ -44,11 +43,7 @@ void add_loop(Chain& chain, const LowerRequest& request, const std::string& stag
     constexpr std::int64_t kMostRows = 256;  // columns of the widest instruction: more rows take another pass
     tile.block_m = std::min(kMostRows, divide_up(rows, 8) * 8);
     Product product{stage, stage, n, k, layer.weights, layer.activations};
-    // The ring takes what the unit has, at most `buffers` steps.
-    const std::int64_t room = static_cast<std::int64_t>(request.hardware[Hw::kSharedMaxPerItem]);
-    tile.buffers = 1;
-    const std::int64_t step = tile_shared_bytes(tile, product.weights, product.activations);
-    tile.buffers = std::clamp<std::int64_t>(room * 4 / 5 / step, 1, parameter(request, "buffers", 16));
+    tile.buffers = ring_buffers(device, product, tile, parameter(request, "buffers", 16));
     Kernel kernel;
     kernel.name = kernel.stage = stage;
     kernel.gang = split;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/units/integer.h"
 #include "workloads/strategies/catalogue.h"
 #include "workloads/strategies/tiles.h"
 
@@ -20,10 +21,9 @@ constexpr ParameterInfo kParameters[] = {
     {"buffers", "6, fewer where four fifths of a unit's on-chip memory hold fewer", "K-steps in flight", 1, 64},
 };
 
+constexpr std::int64_t kMostBuffers = 6;
 constexpr std::int64_t kCopyThreads = 256;
 constexpr std::int64_t kCopyBytesPerRound = kCopyThreads * 16;  // one 16-byte load a thread
-
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 void add_gather(Chain& chain, const LowerRequest& request, const std::string& stage, std::int64_t n, std::int64_t k,
                 RegionId copy) {
@@ -70,10 +70,7 @@ void add_product(Chain& chain, const LowerRequest& request, const std::string& s
   tile.block_m = 8;
   tile.block_n = parameter(request, "block_n", 128);
   tile.block_k = parameter(request, "block_k", 64);
-  tile.buffers = 1;
-  const std::int64_t step = tile_shared_bytes(tile, product.weights, product.activations);
-  const auto room = static_cast<std::int64_t>(request.hardware[Hw::kSharedMaxPerItem]);
-  tile.buffers = parameter(request, "buffers", std::clamp<std::int64_t>(room * 4 / 5 / step, 1, 6));
+  tile.buffers = parameter(request, "buffers", ring_buffers(device, product, tile, kMostBuffers));
   tile.warps = 12;
   tile.bulk_copies = true;
   tile.swap_ab = true;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/units/integer.h"
 #include "workloads/strategies/catalogue.h"
 #include "workloads/strategies/tiles.h"
 
@@ -26,9 +27,8 @@ constexpr ParameterInfo kParameters[] = {
     {"look_ahead", "1", "tiles that the producer may fetch ahead; 0: an epilogue delays the next tile's loads", 0, 1},
 };
 
-constexpr double kGroupsPerScan = 32;
-
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+constexpr std::int64_t kGroupsPerScan = 32;
+constexpr std::int64_t kMostBuffers = 12;
 
 void add_projection(Chain& chain, const LowerRequest& request, const Product& product) {
   const MoeLayer& layer = request.layer;
@@ -39,10 +39,7 @@ void add_projection(Chain& chain, const LowerRequest& request, const Product& pr
   tile.block_k = parameter(request, "block_k", 64);
   tile.warps = 12;
   tile.bulk_copies = true;
-  tile.buffers = 1;
-  const std::int64_t step = tile_shared_bytes(tile, product.weights, product.activations);
-  const auto room = static_cast<std::int64_t>(request.hardware[Hw::kSharedMaxPerItem]);
-  tile.buffers = parameter(request, "buffers", std::clamp<std::int64_t>(room * 9 / 10 / step, 1, 12));
+  tile.buffers = parameter(request, "buffers", ring_buffers(device, product, tile, kMostBuffers));
 
   // Set-up: one thread a group writes problem shapes and pointers.
   Kernel setup;
@@ -59,8 +56,7 @@ void add_projection(Chain& chain, const LowerRequest& request, const Product& pr
   setup.groups = {single};
   chain.add(std::move(setup), {128, 38, 0});
 
-  const double scans =
-      static_cast<double>(divide_up(static_cast<std::int64_t>(layer.rows.size()), 32)) * kGroupsPerScan / 32;
+  const auto scans = static_cast<double>(divide_up(static_cast<std::int64_t>(layer.rows.size()), kGroupsPerScan));
   const double search = scans * 6 * device.constant(Hw::kSharedLatency);  // load, five-step prefix sum over lanes
   const Duration per_tile =
       device.duration(search) + device.cache_round_trips(2);  // descriptor written, fenced, fetched

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/units/integer.h"
 #include "workloads/strategies/blocks.h"
 #include "workloads/strategies/catalogue.h"
 
@@ -39,8 +40,6 @@ struct GemvShape {
   std::int64_t block_n, block_k, warps, stages;
   LaunchShape launch;
 };
-
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 GemvShape shape_of(const LowerRequest& request, const std::string& prefix, const GemvShape& defaults) {
   GemvShape shape = defaults;

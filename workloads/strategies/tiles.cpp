@@ -3,15 +3,16 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/units/integer.h"
+
 namespace moesim {
 namespace {
 
 constexpr std::int64_t kSwapGranule = 8;    // columns of the smallest mma/wgmma N
 constexpr double kBytesPerMatrixStep = 32;  // K bytes of one mma instruction, whatever the type
 constexpr std::int64_t kScaleBlock = 128;
+constexpr double kRingShare = 0.8;  // the rest holds results on their way out
 constexpr double kResultBytes = 2;  // results leave in 16 bits
-
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 double element_bytes(WeightFormat format) { return payload_bits(format) / 8; }
 
@@ -49,6 +50,14 @@ std::int64_t tile_shared_bytes(const TileShape& tile, WeightFormat weights, Weig
 
 std::int64_t tile_registers(const TileShape& tile, std::int64_t warp_size) {
   return std::min<std::int64_t>(255, 48 + 2 * divide_up(tile.block_m * tile.block_n, tile.warps * warp_size));
+}
+
+std::int64_t ring_buffers(const Device& device, const Product& product, const TileShape& tile, std::int64_t most) {
+  TileShape one = tile;
+  one.buffers = 1;
+  const double step = static_cast<double>(tile_shared_bytes(one, product.weights, product.activations));
+  const auto fit = static_cast<std::int64_t>(kRingShare * device.constant(Hw::kSharedMaxPerItem) / step);
+  return std::clamp<std::int64_t>(fit, 1, most);
 }
 
 LaunchShape tile_launch(const LowerRequest& request, const Product& product, const TileShape& tile,
