@@ -57,6 +57,7 @@ enum class Hw : std::size_t {
   kSharedLatency,          // matrix.shared_latency: on-chip memory load, clocks
   kBarrier,                // matrix.barrier: a CTA-wide barrier, clocks
   kAsyncCopyPerWarp,       // unit.async_copy_per_warp: bytes a clock that one warp can issue as asynchronous copies
+  kAsyncCopyLatency,       // unit.async_copy_latency: what an asynchronous copy and its wait take beyond a plain load
   kLaunchStream,           // launch.stream: gap between dependent kernels in a stream
   kLaunchGraph,            // launch.graph: edge of a graph, kernel of one CTA
   kLaunchSpread,           // launch.spread: extra once the grid covers all units

@@ -75,6 +75,8 @@ constexpr std::array<HwEntry, kHwCount> kHwTable = {{
     {Hw::kBarrier, "matrix.barrier", kCycles, 0, 10000, kReal, kRequired, "CTA-wide barrier"},
     {Hw::kAsyncCopyPerWarp, "unit.async_copy_per_warp", kBytesPerCycle, 0.01, 4096, kReal, kRequired,
      "bytes a clock that one warp can issue as asynchronous copies"},
+    {Hw::kAsyncCopyLatency, "unit.async_copy_latency", kTime, 0, 1e-4, kReal, kRequired,
+     "what an asynchronous copy and its wait take beyond a plain load"},
     {Hw::kLaunchStream, "launch.stream", kTime, 0, 1e-3, kReal, kRequired,
      "edge between dependent kernels in a stream"},
     {Hw::kLaunchGraph, "launch.graph", kTime, 0, 1e-3, kReal, kRequired, "edge of a graph, kernel of one CTA"},

@@ -12,7 +12,7 @@ constexpr std::size_t index(PipeKind pipe) { return static_cast<std::size_t>(pip
 }  // namespace
 
 double FlowPhysics::floor(double sharing) const {
-  double least = std::max(flow.serial - issue, issue);
+  double least = std::max(chain(), issue);
   for (const double seconds : pipe_seconds) least = std::max(least, sharing * seconds);
   return least;
 }
@@ -25,6 +25,7 @@ FlowPhysics make_physics(const Machine& machine, const ItemClass& item, const Mi
   physics.pipe_seconds = item.pipe_seconds;
   physics.useful_share = item.useful_share;
   physics.issue = to_seconds(item.step_issue);
+  physics.load = to_seconds(item.load_latency);
   physics.reread = reread;
   if (without.has(Effect::kPadding)) {
     physics.pipe_seconds[index(PipeKind::kMatrix)] *= item.useful_share;
@@ -59,7 +60,7 @@ FlowPhysics make_physics(const Machine& machine, const ItemClass& item, const Mi
   if (without.has(Effect::kCacheBandwidth)) {
     for (std::size_t j = 0; j < memory; ++j) flow.bytes[j] = flow.queue[j] = 0;
   }
-  flow.serial = physics.issue + (without.has(Effect::kSerialStep) ? 0 : to_seconds(item.step_latency));
+  flow.serial = physics.issue + physics.load + (without.has(Effect::kSerialStep) ? 0 : to_seconds(item.step_latency));
   flow.stages = static_cast<double>(std::min(item.stages, item.steps));
   return physics;
 }
@@ -75,10 +76,10 @@ std::array<double, kBlameCount> blame_shares(const FlowPhysics& physics, double 
     queued += flow.queue[j] * (factors[j] - 1);
   }
   const double round = unloaded + queued + flow.serial;
-  const double chain = flow.serial - physics.issue;
+  const double chain = physics.chain();
   if (round > 0 && round / flow.stages >= floor) {
     // Bytes in flight bind: split between the item's own latency, its chain, and the queues of the channels.
-    give(Blame::kUnderfilled, (unloaded + physics.issue) / round);
+    give(Blame::kUnderfilled, (unloaded + physics.issue + physics.load) / round);
     give(Blame::kSerialStep, chain / round);
     for (std::size_t j = 0; j < channels; ++j) {
       const bool memory = j + 1 == channels;

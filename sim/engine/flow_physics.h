@@ -41,9 +41,12 @@ struct FlowPhysics {
   std::array<double, kPipeCount> pipe_seconds{};
   double useful_share = 1;
   double issue = 0;  // seconds
+  double load = 0;   // seconds: of the loads beyond the channels' latency
   bool reread = false;
   friend bool operator==(const FlowPhysics&, const FlowPhysics&) = default;
 
+  // Seconds of the dependent chain of a step.
+  [[nodiscard]] double chain() const { return flow.serial - issue - load; }
   // Least step time of an item that shares its unit's pipes with `sharing` items, itself included.
   [[nodiscard]] double floor(double sharing) const;
 };

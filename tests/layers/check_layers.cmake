@@ -11,7 +11,8 @@ foreach(layer IN LISTS layers)
   list(APPEND visible ${layer})
   list(JOIN visible ", " visible_names)
   file(GLOB_RECURSE files RELATIVE ${ROOT}
-    ${ROOT}/${layer}/*.h ${ROOT}/${layer}/*.cpp ${ROOT}/${layer}/*.cu ${ROOT}/${layer}/*.cuh)
+    ${ROOT}/${layer}/*.h ${ROOT}/${layer}/*.cpp)
+  list(FILTER files EXCLUDE REGEX "/harness/")  # programs of their own, which see no layer
   foreach(file IN LISTS files)
     file(READ ${ROOT}/${file} text)
     string(REGEX MATCHALL "\n[ \t]*#[ \t]*include[ \t]*[\"<][^\">\n]*[\">]" includes "\n${text}")

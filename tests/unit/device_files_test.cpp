@@ -18,6 +18,7 @@
 namespace moesim {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::StartsWith;
 
 std::vector<std::string> device_paths() {
@@ -120,7 +121,7 @@ TEST(DeviceFiles, no_name_or_alias_means_two_devices) {
 }
 
 // The rules that the sources of h200.json state, computed here from the rows that they name
-// (moesim H200 microbenchmarks 2026-11-29; microseconds).
+// (validation/measured/h200-2026-11-29 and h200-cuda-2026-11-29; microseconds).
 class H200Test : public ::testing::Test {
  protected:
   // Relative: the files hold three to four digits.
@@ -129,7 +130,9 @@ class H200Test : public ::testing::Test {
     EXPECT_NEAR(hw[id] / value, 1, relative) << entry.path;
     const Constant& constant = constant_of(hw, id);
     EXPECT_EQ(constant.kind, SourceKind::kMicrobenchmark) << entry.path;
-    EXPECT_THAT(constant.source, StartsWith("moesim H200 microbenchmarks 2026-11-29")) << entry.path;
+    EXPECT_THAT(constant.source, AnyOf(StartsWith("moesim H200 microbenchmarks 2026-11-29"),
+                                       StartsWith("moesim CUDA harness 2026-11-29")))
+        << entry.path;
   }
   static constexpr double kMiB = 1 << 20;
   static constexpr double kMicro = 1e-6;
@@ -139,7 +142,7 @@ class H200Test : public ::testing::Test {
 TEST_F(H200Test, memory_follows_from_its_microbenchmarks) {
   const double read_rate = (512 - 128) * kMiB / ((118.3508 - 31.1084) * kMicro);  // cold_read_size
   expect_measured(Hw::kHbmReadFraction, read_rate / 4.8e12, 1e-3);
-  expect_measured(Hw::kHbmLatency, 0.3288 * kMicro, 1e-3);                      // pointer_chase, 2 GiB
+  expect_measured(Hw::kHbmLatency, 0.3505 * kMicro, 1e-3);                      // pointer_chase, 2 GiB
   expect_measured(Hw::kHbmWriteWeight, (283.152 - 121.4446) / 121.4446, 2e-3);  // mixed
 }
 
@@ -148,6 +151,19 @@ TEST_F(H200Test, cache_follows_from_its_microbenchmarks) {
   expect_measured(Hw::kLlcBandwidth, (32 - 8) * kMiB / ((5.4135 - 2.374) * kMicro), 1e-3);  // repeat_read_size
   expect_measured(Hw::kLlcLatency, (0.1409 + 0.2505) / 2 * kMicro, 1e-3);  // pointer_chase, 16 and 40 MiB
   expect_measured(Hw::kLlcUsefulFraction, 45.0 / 60, 1e-9);
+}
+
+TEST_F(H200Test, instructions_follow_from_their_microbenchmarks) {
+  const double clock = 1.98e9;
+  const double ring =
+      168296448.0 / 4 / (246.1936 * kMicro);  // cold_read_inflight, cp.async, 192 KiB, 4 CTAs: bytes a second
+  expect_measured(Hw::kAsyncCopyPerWarp, ring / 4 / clock, 2e-3);
+  const double round_trip = 4096 * (114.4199 * kMicro) / (3506176.0 / 4);  // 4 KiB in flight
+  expect_measured(Hw::kAsyncCopyLatency, round_trip - 0.3505 * kMicro - 0.01113 * kMicro, 2e-2);
+  expect_measured(Hw::kMatrixLatency, 14.4877e-9 * clock, 2e-3);  // mma_latency, bf16
+  expect_measured(Hw::kSharedLatency, 15.8728e-9 * clock, 2e-3);
+  expect_measured(Hw::kBarrier, 11.1316e-9 * clock, 5e-3);  // 128 threads
+  expect_measured(Hw::kVectorConvert, 64, 0);
 }
 
 TEST_F(H200Test, launch_follows_from_its_microbenchmarks) {

@@ -73,7 +73,7 @@ DequantWork dequant_to_float(WeightFormat format) {
       return {1, 0};
     case Dtype::kFp8:
     case Dtype::kFp8Block128:
-      return {2, 0};  // to half, then to float; one scale per row and step is not per weight
+      return {1.5, 0};  // to half in pairs, then to float; one scale per row and step is not per weight
     case Dtype::kInt4:
     case Dtype::kMxfp4:
     case Dtype::kNvfp4:

@@ -121,6 +121,7 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
     const double per_clock = static_cast<double>(tile.warps) * device.constant(Hw::kAsyncCopyPerWarp);
     item.step_issue = device.duration(copied / per_clock);
   }
+  item.load_latency = duration_from_seconds(device.constant(Hw::kAsyncCopyLatency));
   const double chain = block_k * std::max(activation_element, 1.0) / kBytesPerMatrixStep;
   double serial =
       chain * device.constant(Hw::kMatrixLatency) + device.constant(Hw::kSharedLatency) + device.constant(Hw::kBarrier);
