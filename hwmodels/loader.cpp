@@ -10,6 +10,7 @@
 
 #include "hwmodels/device_files.h"
 #include "hwmodels/schema.h"
+#include "sim/io/content_hash.h"
 #include "sim/io/strict_json.h"
 #include "sim/units/check.h"
 
@@ -24,15 +25,6 @@ constexpr const char* kOverrideFlag = "--set";
 // What a device file may call its sources; kFitted and kOverride come from elsewhere.
 constexpr SourceKind kFileKinds[] = {SourceKind::kDatasheet, SourceKind::kPublished, SourceKind::kMicrobenchmark,
                                      SourceKind::kAssumed};
-
-std::string fnv1a_64_hex(std::string_view bytes) {
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const char c : bytes) {
-    hash ^= static_cast<unsigned char>(c);
-    hash *= 0x100000001b3U;
-  }
-  return fmt::format("{:016x}", hash);
-}
 
 // "hbm.bandwidth" -> {"hbm", "bandwidth"}.
 std::pair<std::string, std::string> split_path(const HwEntry& entry) {
@@ -176,7 +168,7 @@ HardwareModel parse_hardware(const std::string& text, const std::string& file_na
   hardware.unit_name = parse_text(root.at("unit_name"));
   hardware.notes = root.at("notes").as_string();
   hardware.file = file_name;
-  hardware.hash = fnv1a_64_hex(text);
+  hardware.hash = content_hash(text);
 
   const JsonView aliases = root.at("aliases");
   for (std::size_t i = 0; i < aliases.size(); ++i) {

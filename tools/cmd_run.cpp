@@ -34,6 +34,7 @@ struct RunFlags {
   std::string tp = "1", ep = "1";
   std::optional<std::string> weights, activations, clock;
   HardwareFlags hardware;
+  CalibrationFlags calibration;
   bool explain = false;
   std::string format = "table";
 };
@@ -81,6 +82,7 @@ ConcurrencyRequest request_of(const RunFlags& flags) {
   request.hardware = flags.hardware.load(flags.device);
   if (flags.clock) request.options.clock_hz = parse_clock(*flags.clock, request.hardware);
   request.overrides = flags.hardware.overrides;
+  request.calibration = flags.calibration.load(request.hardware);
   request.routing = parse_routing(flags.routing);
   if (request.routing.kind == RoutingKind::kTrace) read_trace(flags, request);
   return request;
@@ -137,6 +139,7 @@ std::function<CommandResult()> define(FlagSet& set) {
   set.value("--clock", "FREQUENCY", flags->clock,
             "Of the units: boost, sustained (under a power cap) or as in 1.7GHz [default: boost]");
   flags->hardware.add(set);
+  flags->calibration.add(set);
   set.on("--explain", flags->explain, "Also where the time goes, and the kernels at the first concurrency");
   std::vector<std::string> formats;
   for (const ConcurrencyView& view : concurrency_views()) formats.emplace_back(view.name);

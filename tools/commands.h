@@ -29,6 +29,7 @@ struct Command {
 
 extern const Command kRunCommand;
 extern const Command kValidateCommand;
+extern const Command kCalibrateCommand;
 extern const Command kModelsCommand;
 extern const Command kDevicesCommand;
 extern const Command kStrategiesCommand;

@@ -23,13 +23,28 @@ constexpr std::size_t kMostConcurrencies = 1024;
 
 void HardwareFlags::add(FlagSet& flags) {
   flags.repeated("--set", "PATH=VALUE", overrides, "Replace a number of the device, as in hbm.bandwidth=6TB/s");
-  flags.on("--uncalibrated", uncalibrated, "Only constants of the device file; at present the only mode");
 }
 
 HardwareModel HardwareFlags::load(const std::string& device) const {
   HardwareModel hardware = load_hardware(device);
   for (const std::string& assignment : overrides) apply_override(hardware, assignment);
   return hardware;
+}
+
+void CalibrationFlags::add(FlagSet& flags) {
+  flags.value("--calibration", "FILE", file, "Also constants fitted to kernels that ran, from `moesim calibrate`");
+  flags.on("--uncalibrated", uncalibrated, "Only constants of the device file [the default]");
+}
+
+std::optional<Calibration> CalibrationFlags::load(const HardwareModel& hardware) const {
+  if (!file) return std::nullopt;
+  if (uncalibrated) throw InputError({"--uncalibrated", "", "--calibration too", "one of the two", ""});
+  Calibration calibration = load_calibration(*file);
+  if (calibration.device != hardware.name) {
+    throw InputError({*file, "/device", fmt::format("'{}'", calibration.device),
+                      fmt::format("'{}', the device that is simulated", hardware.name), ""});
+  }
+  return calibration;
 }
 
 void FormatFlag::add(FlagSet& flags) { flags.value("--format", "table|json|csv", text, "How to print"); }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "hwmodels/calibration.h"
 #include "hwmodels/hardware_model.h"
 #include "workloads/strategies/strategy.h"
 
@@ -13,14 +14,23 @@ namespace moesim {
 
 class FlagSet;
 
-// --set, --uncalibrated.
+// --set.
 struct HardwareFlags {
   std::vector<std::string> overrides;
-  bool uncalibrated = false;  // the only mode
 
   void add(FlagSet& flags);
   // The device with all overrides.
   [[nodiscard]] HardwareModel load(const std::string& device) const;
+};
+
+// --calibration, --uncalibrated.
+struct CalibrationFlags {
+  std::optional<std::string> file;
+  bool uncalibrated = false;
+
+  void add(FlagSet& flags);
+  // nullopt: uncalibrated. The overlay must be of this device.
+  [[nodiscard]] std::optional<Calibration> load(const HardwareModel& hardware) const;
 };
 
 enum class OutputFormat { kTable, kJson, kCsv };

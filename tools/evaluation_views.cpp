@@ -258,8 +258,8 @@ void write_json(const EvaluationReport& report, std::ostream& out) {
                      {"floor", summary_json(cell.floor)}});
   }
   // What was not fitted has no range that it was fitted in.
-  json["in_range"] = summary_json({});
-  json["out_of_range"] = summary_json(e.overall);
+  json["in_range"] = summary_json(e.in_range);
+  json["out_of_range"] = summary_json(e.out_of_range);
   json["small_rows"] = summary_json(e.small);
   json["floor"] = summary_json(e.floor);
   const auto of_choice = [&](double value) { return e.choice.cells == 0 ? Json(nullptr) : Json(six_digits(value)); };

@@ -19,13 +19,13 @@ Progress::~Progress() {
   if (shown_) std::fputs(kClearLine, stderr);
 }
 
-void Progress::show(std::size_t done, std::size_t all) {
+void Progress::show(std::size_t done, std::size_t all, const char* doing) {
   if (!terminal_) return;
   const auto now = std::chrono::steady_clock::now();
   if (now < next_) return;
   next_ = now + kInterval;
   shown_ = true;
-  const std::string line = fmt::format("\rsimulating {}/{}", done, all);
+  const std::string line = fmt::format("\r{} {}/{}", doing, done, all);
   std::fputs(line.c_str(), stderr);
   std::fflush(stderr);
 }

@@ -1,4 +1,4 @@
-// "simulating 12/64" on standard error, only when that is a terminal.
+// "simulating 12/64" or the like on standard error, only when that is a terminal.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@ class Progress {
   ~Progress();  // clears the line
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
-  void show(std::size_t done, std::size_t all);
+  void show(std::size_t done, std::size_t all, const char* doing = "simulating");
 
  private:
   bool terminal_;

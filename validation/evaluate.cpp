@@ -193,6 +193,12 @@ Evaluation evaluate(const std::vector<MoeMeasurement>& rows, const std::string& 
       continue;
     }
     if (row.stage != "total") predict_options.stage = row.stage;
+    const Implementation* implementation = nullptr;
+    if (options.calibration != nullptr) implementation = options.calibration->find(row.implementation, row.weights);
+    if (implementation != nullptr) {
+      predict_options.calibration = options.calibration;
+      predict_options.implementation = row.implementation;
+    }
     if (row.sm_mhz) predict_options.clock_hz = *row.sm_mhz * 1e6;
 
     const MoeModel model = model_of(row);
@@ -200,6 +206,7 @@ Evaluation evaluate(const std::vector<MoeMeasurement>& rows, const std::string& 
     if (fresh) trace->second = read_routed_trace(row.routed_trace, row.experts);
     RowResult r;
     r.row = &row;
+    r.in_range = implementation != nullptr && row.tokens <= implementation->most_tokens;
     double active = 0;
     std::array<double, kBlameCount> blame{};
     std::string infeasible;
@@ -240,10 +247,11 @@ Evaluation evaluate(const std::vector<MoeMeasurement>& rows, const std::string& 
   std::map<std::tuple<std::string, std::string, std::string, std::string>,
            std::pair<std::vector<double>, std::vector<double>>>
       cells;
-  std::vector<double> all, floors, small;
+  std::vector<double> all, floors, small, in_range, out_of_range;
   for (const RowResult& r : result.rows) {
     const double e = r.error_pct();
     all.push_back(e);
+    (r.in_range ? in_range : out_of_range).push_back(e);
     strategy[r.row->strategy].push_back(e);
     strategy_dtype[r.row->strategy + "/" + r.row->weights].push_back(e);
     band[token_band(r.row->tokens)].push_back(e);
@@ -259,6 +267,8 @@ Evaluation evaluate(const std::vector<MoeMeasurement>& rows, const std::string& 
   for (const RowResult& r : result.small_rows) small.push_back(r.error_pct());
   result.overall = summarise(all);
   result.floor = summarise(floors);
+  result.in_range = summarise(in_range);
+  result.out_of_range = summarise(out_of_range);
   result.small = summarise(small);
   const auto summarise_all = [](const auto& from, auto& to) {
     for (const auto& [name, errors] : from) to[name] = summarise(errors);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "hwmodels/calibration.h"
 #include "hwmodels/hardware_model.h"
 #include "traces/measurement.h"
 
@@ -23,8 +24,9 @@ struct RowResult {
   const MoeMeasurement* row = nullptr;
   double simulated_us = 0;  // mean over the routings of its trace
   double bound_us = 0;
-  double floor_us = 0;  // mean active experts x matrices / achieved read rate; 0 for stages without weights
-  std::string limiter;  // largest blame
+  double floor_us = 0;    // mean active experts x matrices / achieved read rate; 0 for stages without weights
+  std::string limiter;    // largest blame
+  bool in_range = false;  // its implementation is calibrated, for at least so many tokens
   [[nodiscard]] double error_pct() const { return (simulated_us / row->us - 1) * 100; }
   [[nodiscard]] double floor_error_pct() const { return (floor_us / row->us - 1) * 100; }
 };
@@ -45,7 +47,7 @@ struct Evaluation {
   std::vector<RowResult> rows;  // at or above kSmallRowUs
   std::vector<RowResult> small_rows;
   std::vector<std::string> skipped;  // "FILE:LINE: reason" of rows that this device or version cannot simulate
-  ErrorSummary overall, small, floor;
+  ErrorSummary overall, small, floor, in_range, out_of_range;
   std::map<std::string, ErrorSummary> by_strategy, by_strategy_dtype, by_band, by_stage, by_implementation;
   std::vector<Cell> cells;
   Choice choice;
@@ -60,6 +62,7 @@ std::string token_band(std::int64_t tokens);
 struct EvaluateOptions {
   std::int64_t max_tokens = 0;                             // 0: all
   std::vector<std::string> models;                         // empty: all
+  const Calibration* calibration = nullptr;                // rows of implementations that it knows use their constants
   std::function<void(std::size_t, std::size_t)> progress;  // rows done, rows in all
 };
 

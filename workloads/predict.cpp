@@ -32,7 +32,16 @@ PredictionOrInfeasible predict_one(const MoeLayer& layer, const HardwareModel& h
                                    const Parameters& parameters, const std::string& text,
                                    const PredictOptions& options) {
   const double clock = options.clock_hz.value_or(hardware[Hw::kClockBoost]);
-  const LowerRequest request{layer, hardware, clock, options.scope, options.launch, parameters, options.stage};
+  const Implementation* implementation = nullptr;
+  if (options.calibration != nullptr) {
+    const std::string weights = format_name(layer.weights);
+    implementation = options.implementation.empty() ? options.calibration->of_strategy(strategy.name, weights)
+                                                    : options.calibration->find(options.implementation, weights);
+  }
+  const ImplementationConstants constants =
+      implementation == nullptr ? ImplementationConstants{} : implementation->values();
+  const LowerRequest request{layer,          hardware,   clock,     options.scope,
+                             options.launch, parameters, constants, options.stage};
   Lowered lowered = strategy.lower(request);
   if (auto* reason = std::get_if<Infeasible>(&lowered)) return std::move(*reason);
   const auto& plan = std::get<ExecutionPlan>(lowered);
@@ -40,6 +49,7 @@ PredictionOrInfeasible predict_one(const MoeLayer& layer, const HardwareModel& h
 
   Prediction prediction;
   prediction.strategy = text;
+  if (implementation != nullptr) prediction.implementation = implementation->name;
   prediction.time = result.total;
   prediction.attribution = result.attribution;
   prediction.bound = bound(layer, hardware, options, &prediction.matrix_bound);

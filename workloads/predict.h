@@ -17,8 +17,10 @@ namespace moesim {
 struct PredictOptions {
   Scope scope = Scope::kMoeLayer;
   LaunchMode launch = LaunchMode::kGraph;
-  std::optional<double> clock_hz;  // default: clock.boost
-  std::string stage;               // "": the whole scope
+  std::optional<double> clock_hz;            // default: clock.boost
+  std::string stage;                         // "": the whole scope
+  const Calibration* calibration = nullptr;  // nullptr: uncalibrated
+  std::string implementation;                // "": the calibration's first of the strategy and weights
   SimulateOptions simulate;
 };
 
@@ -28,7 +30,8 @@ struct KernelSummary {
 };
 
 struct Prediction {
-  std::string strategy;  // with its parameters, as given; of auto: the winner's
+  std::string strategy;        // with its parameters, as given; of auto: the winner's
+  std::string implementation;  // whose fitted constants were used; "": none
   Duration time;
   Attribution attribution;
   Duration bound;  // closed form, never above time: distinct bytes / highest read rate, or work / highest matrix rate

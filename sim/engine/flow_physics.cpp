@@ -45,7 +45,7 @@ FlowPhysics make_physics(const Machine& machine, const ItemClass& item, const Mi
       const double may_miss = j == 0 ? from_region * item.first_share : reaching;
       beyond = may_miss * static_cast<double>(misses[j]) / CacheState::kShareSteps;
     }
-    flow.bytes[j] = reaching + (j < memory ? machine.caches[j].fill_weight * beyond : 0);
+    flow.bytes[j] = j < memory ? reaching + machine.caches[j].fill_weight * beyond : reaching * item.read_weight;
     if (all > 0) {
       const double latency = to_seconds(machine.channels[j].latency);
       flow.hop[j] = (reaching - beyond) / all * latency;
@@ -61,7 +61,7 @@ FlowPhysics make_physics(const Machine& machine, const ItemClass& item, const Mi
     for (std::size_t j = 0; j < memory; ++j) flow.bytes[j] = flow.queue[j] = 0;
   }
   flow.serial = physics.issue + physics.load + (without.has(Effect::kSerialStep) ? 0 : to_seconds(item.step_latency));
-  flow.stages = static_cast<double>(std::min(item.stages, item.steps));
+  flow.stages = std::min(item.stages, steps);
   return physics;
 }
 

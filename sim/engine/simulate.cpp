@@ -342,7 +342,7 @@ void Engine::start_cohort(std::uint32_t k, std::int64_t items, std::int64_t leve
     const FlowRecord& record = flows_[cohort.flow];
     double latency = 0;
     for (const double hop : record.flow.hop) latency += hop;
-    const double rounds = std::max(1.0, static_cast<double>(c.steps) / static_cast<double>(c.stages));
+    const double rounds = std::max(1.0, static_cast<double>(c.steps) / c.stages);
     cohort.after_wait += std::llround(latency * kPicosecondsPerSecond * (1 - 1 / rounds) / cuts_);
   }
   const auto dispatched = static_cast<std::int64_t>(std::llround(start));

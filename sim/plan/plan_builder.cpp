@@ -10,7 +10,7 @@ namespace moesim {
 namespace {
 
 void check_class(const ItemClass& c) {
-  MOESIM_CHECK(c.steps >= 1 && c.stages >= 1);
+  MOESIM_CHECK(c.steps >= 1 && c.stages > 0 && c.read_weight >= 1);
   MOESIM_CHECK(c.read >= Bytes(0) && c.resident_read >= Bytes(0) && c.write >= Bytes(0));
   MOESIM_CHECK(c.first_share > 0 && c.first_share <= 1);
   MOESIM_CHECK(c.useful_share > 0 && c.useful_share <= 1);

@@ -49,9 +49,11 @@ void predict_layer(benchmark::State& state, const std::string& model, const std:
 void lower_layer(benchmark::State& state, const std::string& model, const Strategy& strategy, std::int64_t tokens) {
   const MoeLayer layer = layer_of(load_model(model), tokens);
   const HardwareModel hardware = load_hardware("h200");
-  const Parameters none;
-  const LowerRequest request{layer, hardware, hardware[Hw::kClockBoost], Scope::kMoeLayer, LaunchMode::kGraph,
-                             none,  ""};
+  const Parameters no_parameters;
+  const ImplementationConstants no_constants;
+  const LowerRequest request{
+      layer,        hardware, hardware[Hw::kClockBoost], Scope::kMoeLayer, LaunchMode::kGraph, no_parameters,
+      no_constants, ""};
   for ([[maybe_unused]] const auto iteration : state) {
     Lowered lowered = strategy.lower(request);
     benchmark::DoNotOptimize(lowered);

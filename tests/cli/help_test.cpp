@@ -16,7 +16,7 @@ using testing::IsEmpty;
 using testing::MatchesRegex;
 using testing::SizeIs;
 
-const std::vector<std::string> kCommands = {"run", "validate", "models", "devices", "strategies"};
+const std::vector<std::string> kCommands = {"run", "validate", "calibrate", "models", "devices", "strategies"};
 
 std::string help_of(const std::vector<std::string>& arguments) {
   const CommandOutput help = run_moesim(arguments);
@@ -38,17 +38,21 @@ std::vector<std::vector<std::string>> examples_in(const std::string& help) {
   return examples;
 }
 
-// A measured row for the example of `validate`.
-void write_measurement() {
+// Measured rows for the examples of `validate` and `calibrate`.
+void write_measurements() {
+  constexpr int kRows = 12;  // that a fit needs
   npy_file("routes.npy", "1, 2, 2", {0, 1, 2, 3});
-  temp_file("measurements.jsonl",
-            R"({"schema": "moesim.measurement/2", "kind": "moe", "device": "h200", "model": {"name": "mixtral-8x7b",)"
+  std::string rows;
+  for (int i = 0; i < kRows; ++i) {
+    rows += R"({"schema": "moesim.measurement/2", "kind": "moe", "device": "h200", "model": {"name": "mixtral-8x7b",)"
             R"( "hidden": 4096, "intermediate": 14336, "experts": 8, "topk": 2, "gated": true}, "tp": 1, "ep": 1,)"
             R"( "weights": "bf16", "activations": "bf16", "tokens": 2, "routing": "uniform", "routed_trace":)"
             R"( "routes.npy", "mean_active_experts": 4, "strategy": "grouped_gemm", "implementation": {"name":)"
             R"( "triton-grouped", "block_m": 16}, "launch": "graph", "scope": "expert_ffn", "stage": "total",)"
             R"( "us": 340.0})"
-            "\n");
+            "\n";
+  }
+  temp_file("measurements.jsonl", rows);
 }
 
 TEST(Help, AloneItNamesAllSubcommands) {
@@ -70,7 +74,7 @@ class HelpExamples : public testing::TestWithParam<std::string> {};
 
 TEST_P(HelpExamples, Work) {
   const std::string folder = temp_folder();
-  write_measurement();
+  write_measurements();
   const std::string help = GetParam().empty() ? help_of({"--help"}) : help_of({GetParam(), "--help"});
   const auto examples = examples_in(help);
   ASSERT_THAT(examples, Not(IsEmpty()));

@@ -32,7 +32,7 @@ void expect_agreement(const ExecutionPlan& plan, const Machine& machine, Effect 
 ItemClass reading(std::int64_t steps, std::int64_t stages, std::int64_t bytes_a_step) {
   ItemClass item;
   item.steps = steps;
-  item.stages = stages;
+  item.stages = static_cast<double>(stages);
   item.read = Bytes(steps * bytes_a_step);
   return item;
 }
@@ -211,8 +211,8 @@ TEST_P(EveryEffect, LeftOutMakesMixturesFasterOnTheWhole) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Effects, EveryEffect,
-                         testing::Values(Without{"Launch", Effect::kLaunch, 0.04},
-                                         Without{"Padding", Effect::kPadding}, Without{"Rereads", Effect::kRereads},
+                         testing::Values(Without{"Launch", Effect::kLaunch, 0.04}, Without{"Padding", Effect::kPadding},
+                                         Without{"Rereads", Effect::kRereads},
                                          Without{"SerialStep", Effect::kSerialStep},
                                          Without{"Tail", Effect::kTail, 0.01},
                                          Without{"CacheBandwidth", Effect::kCacheBandwidth},

@@ -69,10 +69,11 @@ TEST_P(EveryPair, TimeIsNotBelowTheBound) {
 TEST_P(EveryPair, TimeIsNotAboveTheSerialSum) {
   const Machine machine = build_machine(hardware());
   for_cases(24, 3, [&](const Case& c, const MoeLayer& layer, const Prediction& prediction) {
-    const Parameters none;
-    const Lowered lowered =
-        strategy_choice(GetParam().strategy)
-            .strategy->lower({layer, hardware(), hardware()[Hw::kClockBoost], c.scope, c.launch, none, ""});
+    const Parameters no_parameters;
+    const ImplementationConstants no_constants;
+    const Lowered lowered = strategy_choice(GetParam().strategy)
+                                .strategy->lower({layer, hardware(), hardware()[Hw::kClockBoost], c.scope, c.launch,
+                                                  no_parameters, no_constants, ""});
     double serial = 0;
     for (const Kernel& kernel : std::get<ExecutionPlan>(lowered).kernels()) {
       serial += (machine.launch_spread + std::max(machine.launch_stream, machine.launch_graph)).as_double();

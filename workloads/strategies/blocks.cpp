@@ -106,6 +106,34 @@ std::int64_t parameter(const LowerRequest& request, const std::string& name, std
   return it == request.parameters.end() ? fallback : it->second;
 }
 
+namespace {
+
+// Constants fitted to an implementation, by the kernel that they belong to.
+void apply_constants(Kernel& kernel, const ImplementationConstants& constants) {
+  if (constants.empty()) return;
+  const std::string prefix = kernel.helper                        ? "helper."
+                             : kernel.stage == "gemm1"            ? "up."
+                             : kernel.stage == "gemm2"            ? "down."
+                             : kernel.stage.starts_with("gather") ? "gather."
+                                                                  : "";
+  if (prefix.empty()) return;
+  const auto value = [&](const char* quantity, double neutral) {
+    const auto it = constants.find(prefix + quantity);
+    return it == constants.end() ? neutral : it->second;
+  };
+  for (ItemClass& item : kernel.classes) {
+    item.first_prologue += duration_from_seconds(value("start_us", 0) * 1e-6);
+    const Duration each = duration_from_seconds(value("item_us", 0) * 1e-6);
+    item.prologue_after += each;
+    if (kernel.schedule.kind == Schedule::Kind::kPersistent) item.tile_prologue += each;
+    item.step_latency += duration_from_seconds(value("step_ns", 0) * 1e-9);
+    item.stages = std::max(1.0, item.stages * value("in_flight", 1));
+    item.read_weight *= value("byte_weight", 1);
+  }
+}
+
+}  // namespace
+
 void Chain::add(Kernel kernel, const LaunchShape& shape) {
   if (!wants(kernel.stage) || !infeasible_.empty()) return;
   const std::int64_t fit = occupancy(request_.hardware, shape);
@@ -116,6 +144,7 @@ void Chain::add(Kernel kernel, const LaunchShape& shape) {
     return;
   }
   kernel.footprint = footprint(request_.hardware, shape);
+  apply_constants(kernel, request_.constants);
   const KernelId id = builder_.add_kernel(std::move(kernel));
   if (last_) builder_.add_dependence(*last_, id);
   last_ = id;

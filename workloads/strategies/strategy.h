@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "hwmodels/calibration.h"
 #include "hwmodels/hardware_model.h"
 #include "sim/plan/execution_plan.h"
 #include "workloads/moe_layer.h"
@@ -35,7 +36,8 @@ struct LowerRequest {
   Scope scope;
   LaunchMode launch;
   const Parameters& parameters;
-  std::string stage;  // "": all kernels; else only those of this stage ("gemm1", "act", ...)
+  const ImplementationConstants& constants;  // fitted ones of the implementation; empty: none
+  std::string stage;                         // "": all kernels; else only those of this stage ("gemm1", "act", ...)
 };
 
 struct ParameterInfo {

@@ -58,7 +58,7 @@ ItemClass gemv_item(const Device& device, WeightFormat format, const GemvShape& 
                     std::int64_t k, std::int64_t picks, double bytes_of_pick, double written) {
   ItemClass item;
   item.steps = picks * divide_up(k, shape.block_k);
-  item.stages = shape.stages;
+  item.stages = static_cast<double>(shape.stages);
   item.read = Bytes(std::llround(bytes_of_pick * static_cast<double>(picks)));
   item.write = Bytes(std::llround(written));
   const auto steps = static_cast<double>(item.steps);

@@ -93,7 +93,7 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
 
   ItemClass item;
   item.steps = divide_up(product.k, tile.block_k);
-  item.stages = tile.buffers;
+  item.stages = static_cast<double>(tile.buffers);
   item.read = Bytes(std::llround(weight_bytes));
   item.resident_read = Bytes(std::llround(useful * static_cast<double>(product.k) * activation_element));
   item.write =

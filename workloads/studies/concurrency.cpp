@@ -1,5 +1,7 @@
 #include "workloads/studies/concurrency.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -33,7 +35,9 @@ class StrategySamples {
 
   void add(const MoeLayer& layer, const ConcurrencyRequest& request, bool keep_kernels) {
     if (infeasible_) return;
-    PredictionOrInfeasible predicted = predict(layer, request.hardware, choice_, request.options);
+    PredictOptions options = request.options;
+    if (request.calibration) options.calibration = &*request.calibration;
+    PredictionOrInfeasible predicted = predict(layer, request.hardware, choice_, options);
     if (auto* reason = std::get_if<Infeasible>(&predicted)) {
       infeasible_ = std::move(*reason);
       return;
@@ -98,10 +102,24 @@ std::size_t sample_count(const ConcurrencyRequest& request) {
   return request.routing.kind == RoutingKind::kTrace ? request.trace.size() : static_cast<std::size_t>(request.samples);
 }
 
+// The overlay, and which implementation each strategy stands for.
+std::string calibration_of(const ConcurrencyRequest& request) {
+  if (!request.calibration) return "uncalibrated";
+  std::string text = calibration_name(*request.calibration, request.hardware) + ":";
+  for (const StrategyChoice& choice : request.strategies) {
+    if (choice.strategy == nullptr) continue;
+    const Implementation* implementation =
+        request.calibration->of_strategy(choice.strategy->name, format_name(request.model.expert_weights));
+    text += fmt::format("{} {} {}", text.ends_with(':') ? "" : ",", choice.text,
+                        implementation == nullptr ? "uncalibrated" : "as " + implementation->name);
+  }
+  return text;
+}
+
 Provenance provenance_of(const ConcurrencyRequest& request) {
   Provenance p;
   p.tool_version = request.tool_version;
-  p.calibration = "uncalibrated";
+  p.calibration = calibration_of(request);
   p.device = request.hardware.name;
   p.device_title = request.hardware.title;
   p.device_file = request.hardware.file;

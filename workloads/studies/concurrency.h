@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "hwmodels/calibration.h"
 #include "hwmodels/hardware_model.h"
 #include "workloads/moe_model.h"
 #include "workloads/predict.h"
@@ -30,7 +32,8 @@ struct ConcurrencyRequest {
   std::uint64_t seed = 1;
   std::int64_t tp = 1;
   std::int64_t ep = 1;
-  PredictOptions options;
+  PredictOptions options;  // but for its calibration
+  std::optional<Calibration> calibration;
   bool explain = false;                                             // keep the kernels of the first concurrency
   std::function<void(std::size_t done, std::size_t all)> progress;  // routings simulated
 };
@@ -38,7 +41,7 @@ struct ConcurrencyRequest {
 // What an output has to name.
 struct Provenance {
   std::string tool_version;
-  std::string calibration;  // "uncalibrated": no constant was fitted to MoE kernels
+  std::string calibration;  // "uncalibrated", or the overlay and the implementations that strategies stand for
   std::string device, device_title, device_file, device_hash;
   std::vector<std::string> overrides;
   double clock_hz = 0;

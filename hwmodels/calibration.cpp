@@ -1,0 +1,136 @@
+#include "hwmodels/calibration.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "sim/io/content_hash.h"
+#include "sim/io/strict_json.h"
+
+namespace moesim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kSchema = "moesim.calibration/1";
+constexpr double kMost = 1e6;  // of any constant or error, in its unit
+constexpr std::int64_t kMostRows = 1'000'000'000;
+
+const std::vector<std::string> kKernels = {"up", "down", "gather", "helper"};
+const std::vector<std::string> kQuantities = {"start_us", "item_us", "step_ns", "in_flight", "byte_weight"};
+
+void check_names(const JsonView& constants) {
+  std::vector<std::string> known;
+  for (const std::string& kernel : kKernels) {
+    for (const std::string& quantity : kQuantities) known.push_back(kernel + "." + quantity);
+  }
+  constants.only_keys(known);
+}
+
+Implementation read_implementation(const JsonView& view) {
+  view.only_keys({"name", "strategy", "weights", "rows", "most_tokens", "constants", "held_out"});
+  Implementation implementation;
+  implementation.name = view.at("name").as_string();
+  implementation.strategy = view.at("strategy").as_string();
+  implementation.weights = view.at("weights").as_string();
+  implementation.rows = view.at("rows").as_int(0, kMostRows);
+  implementation.most_tokens = view.at("most_tokens").as_int(0, kMostRows);
+  const JsonView constants = view.at("constants");
+  check_names(constants);
+  for (const std::string& key : constants.keys()) {
+    const JsonView constant = constants.at(key);
+    constant.only_keys({"value", "relative_error"});
+    const double least = key.ends_with(".byte_weight") ? 1 : 0;
+    implementation.constants[key] = {constant.at("value").as_double(least, kMost),
+                                     constant.at("relative_error").as_double(0, kMost)};
+  }
+  const JsonView held_out = view.at("held_out");
+  held_out.only_keys({"rows", "median_abs_pct", "p95_abs_pct", "bias_pct"});
+  implementation.held_out = {
+      held_out.at("rows").as_int(0, kMostRows), held_out.at("median_abs_pct").as_double(0, kMost),
+      held_out.at("p95_abs_pct").as_double(0, kMost), held_out.at("bias_pct").as_double(-kMost, kMost)};
+  return implementation;
+}
+
+// What the file keeps of a number: more digits than its error leaves.
+double rounded(double value) { return std::strtod(fmt::format("{:.4g}", value).c_str(), nullptr); }
+
+}  // namespace
+
+ImplementationConstants Implementation::values() const {
+  ImplementationConstants result;
+  for (const auto& [key, constant] : constants) result[key] = constant.value;
+  return result;
+}
+
+const Implementation* Calibration::find(const std::string& name, const std::string& weights) const {
+  for (const Implementation& implementation : implementations) {
+    if (implementation.name == name && implementation.weights == weights) return &implementation;
+  }
+  return nullptr;
+}
+
+const Implementation* Calibration::of_strategy(const std::string& strategy, const std::string& weights) const {
+  for (const Implementation& implementation : implementations) {
+    if (implementation.strategy == strategy && implementation.weights == weights) return &implementation;
+  }
+  return nullptr;
+}
+
+Calibration parse_calibration(const std::string& text, const std::string& file_name) {
+  const JsonDocument document = JsonDocument::parse(text, file_name);
+  const JsonView root = document.root();
+  root.only_keys({"schema", "device", "device_hash", "data", "models", "implementations"});
+  if (root.at("schema").as_string() != kSchema) root.at("schema").fail(kSchema);
+  Calibration calibration;
+  calibration.device = root.at("device").as_string();
+  calibration.device_hash = root.at("device_hash").as_string();
+  calibration.data = root.at("data").as_string();
+  for (std::size_t i = 0; i < root.at("models").size(); ++i) {
+    calibration.models.push_back(root.at("models").at(i).as_string());
+  }
+  for (std::size_t i = 0; i < root.at("implementations").size(); ++i) {
+    calibration.implementations.push_back(read_implementation(root.at("implementations").at(i)));
+  }
+  calibration.file = file_name;
+  calibration.hash = content_hash(text);
+  return calibration;
+}
+
+Calibration load_calibration(const std::string& path) {
+  constexpr std::int64_t kMostBytes = 1 << 20;
+  return parse_calibration(read_text_file(path, kMostBytes), path);
+}
+
+std::string calibration_name(const Calibration& calibration, const HardwareModel& hardware) {
+  return fmt::format(
+      "calibrated by {} ({}{})", calibration.file, calibration.hash,
+      calibration.device_hash == hardware.hash ? "" : ", fitted with another version of the device file");
+}
+
+std::string calibration_text(const Calibration& calibration) {
+  Json json = {{"schema", kSchema},        {"device", calibration.device}, {"device_hash", calibration.device_hash},
+               {"data", calibration.data}, {"models", calibration.models}, {"implementations", Json::array()}};
+  for (const Implementation& implementation : calibration.implementations) {
+    Json constants = Json::object();
+    for (const auto& [name, constant] : implementation.constants) {
+      constants[name] = {{"value", rounded(constant.value)}, {"relative_error", rounded(constant.relative_error)}};
+    }
+    const HeldOutError& held_out = implementation.held_out;
+    json["implementations"].push_back({{"name", implementation.name},
+                                       {"strategy", implementation.strategy},
+                                       {"weights", implementation.weights},
+                                       {"rows", implementation.rows},
+                                       {"most_tokens", implementation.most_tokens},
+                                       {"constants", constants},
+                                       {"held_out",
+                                        {{"rows", held_out.rows},
+                                         {"median_abs_pct", rounded(held_out.median)},
+                                         {"p95_abs_pct", rounded(held_out.p95)},
+                                         {"bias_pct", rounded(held_out.bias)}}}});
+  }
+  return json.dump(2) + "\n";
+}
+
+}  // namespace moesim

@@ -1,0 +1,64 @@
+// A calibration overlay: constants that belong to implementations of strategies, fitted to kernels that ran on the device.
+//
+// The device file holds what no MoE kernel was needed for; this holds the few numbers per implementation that no microbenchmark gives
+// (what its code does at its start, how many steps its pipeline really keeps in flight), each with its standard error, and how wrong
+// predictions were on rows that the fit had not seen. hwmodels passes the constants through as named quantities;
+// workloads/strategies reads them.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "hwmodels/hardware_model.h"
+
+namespace moesim {
+
+// By kernel ("up", "down", "gather", "helper") and quantity, as in "up.start_us". Absent: neutral.
+using ImplementationConstants = std::map<std::string, double>;
+
+struct FittedConstant {
+  double value = 0;
+  double relative_error = 0;  // standard error of its logarithm
+};
+
+struct HeldOutError {  // |error| in %, rows of models left out of the fit
+  std::int64_t rows = 0;
+  double median = 0, p95 = 0, bias = 0;
+};
+
+struct Implementation {
+  std::string name;              // "triton-grouped"
+  std::string strategy;          // "grouped_gemm"
+  std::string weights;           // "bf16"
+  std::int64_t rows = 0;         // of the fit
+  std::int64_t most_tokens = 0;  // of the fit: beyond, predictions are outside the calibrated range
+  std::map<std::string, FittedConstant> constants;
+  HeldOutError held_out;
+
+  [[nodiscard]] ImplementationConstants values() const;
+};
+
+struct Calibration {
+  std::string device;       // its name
+  std::string device_hash;  // of the device file that it was fitted with
+  std::string data;         // what was fitted: file name and hash
+  std::vector<std::string> models;
+  std::vector<Implementation> implementations;
+  std::string file, hash;  // it was read from
+
+  // By name and weights; nullptr when it is not known.
+  [[nodiscard]] const Implementation* find(const std::string& name, const std::string& weights) const;
+  // The first implementation of a strategy with these weights.
+  [[nodiscard]] const Implementation* of_strategy(const std::string& strategy, const std::string& weights) const;
+};
+
+// A path to an overlay. Throws InputError.
+Calibration load_calibration(const std::string& path);
+Calibration parse_calibration(const std::string& text, const std::string& file_name);
+// What an output names it: file, hash, and whether it was fitted with this very device file.
+std::string calibration_name(const Calibration& calibration, const HardwareModel& hardware);
+// The overlay as a file: same value, same bytes.
+std::string calibration_text(const Calibration& calibration);
+
+}  // namespace moesim

@@ -1,0 +1,125 @@
+// moesim calibrate: fits what belongs to implementations to measured rows.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <sstream>
+
+#include "sim/io/content_hash.h"
+#include "sim/io/strict_json.h"
+#include "tools/command_line.h"
+#include "tools/measurement_flags.h"
+#include "tools/output_file.h"
+#include "tools/progress.h"
+#include "traces/views/text_table.h"
+#include "validation/calibrate.h"
+
+namespace moesim {
+namespace {
+
+using Align = TextTable::Align;
+
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;  // of a file of measurements
+
+struct CalibrateFlags {
+  MeasurementFlags rows;
+  HardwareFlags hardware;
+  std::optional<std::string> out;
+  bool leave_one_out = false;
+};
+
+// What the rows are: their file, its content, and what of it.
+std::string data_name(const MeasuredRows& measured) {
+  std::string name = measured.file.substr(measured.file.rfind('/') + 1);
+  name += " " + content_hash(read_text_file(measured.file, kMostBytes));
+  for (const std::string& filter : measured.filters) name += " " + filter;
+  return name;
+}
+
+std::string error_cell(const ErrorSummary& summary) {
+  if (summary.count == 0) return "-";
+  return fmt::format("{:.1f}/{:.1f}", summary.median_abs_pct, summary.p95_abs_pct);
+}
+
+void write_report(const CalibrationResult& result, bool leave_one_out, std::ostream& out) {
+  TextTable fits({{"implementation", Align::kLeft},
+                  {"strategy", Align::kLeft},
+                  {"weights", Align::kLeft},
+                  {"rows", Align::kRight},
+                  {"before %", Align::kRight},
+                  {"after %", Align::kRight},
+                  {"held out %", Align::kRight},
+                  {"condition", Align::kRight}});
+  TextTable constants({{"implementation", Align::kLeft},
+                       {"weights", Align::kLeft},
+                       {"constant", Align::kLeft},
+                       {"value", Align::kRight},
+                       {"error", Align::kRight}});
+  std::string left_out;
+  for (const FitReport& report : result.reports) {
+    const Implementation* implementation = result.calibration.find(report.implementation, report.weights);
+    std::string held_out = "-";
+    if (leave_one_out && implementation != nullptr && implementation->held_out.rows > 0) {
+      held_out = fmt::format("{:.1f}/{:.1f}", implementation->held_out.median, implementation->held_out.p95);
+    }
+    fits.add_row({report.implementation, report.strategy, report.weights, fmt::format("{}", report.rows),
+                  error_cell(report.before), error_cell(report.after), held_out,
+                  report.refused.empty() ? fmt::format("{:.0f}", report.condition) : "-"});
+    if (implementation != nullptr) {
+      for (const auto& [name, constant] : implementation->constants) {
+        constants.add_row({report.implementation, report.weights, name, fmt::format("{:.4g}", constant.value),
+                           fmt::format("x/÷ {:.2f}", std::exp(constant.relative_error))});
+      }
+    }
+    const std::string who = fmt::format("  {} {}: ", report.implementation, report.weights);
+    for (const std::string& constant : report.left_out) left_out += who + constant + "\n";
+    if (!report.refused.empty()) left_out += who + "no fit: " + report.refused + "\n";
+    for (const std::string& row : report.skipped) left_out += who + "skipped " + row + "\n";
+  }
+  out << fmt::format("device   {} ({})\ndata     {}\nmodels   {}\n\n", result.calibration.device,
+                     result.calibration.device_hash, result.calibration.data,
+                     fmt::join(result.calibration.models, ", "));
+  out << "fits: |error| median/p95 of rows of 10 µs and more\n";
+  fits.write(out);
+  out << "\nconstants, each with the factor of its standard error\n";
+  constants.write(out);
+  if (!left_out.empty()) out << "\nleft out\n" << left_out;
+}
+
+CommandResult run_calibrate(const CalibrateFlags& flags) {
+  const MeasuredRows measured = flags.rows.load(flags.hardware);
+  std::optional<OutputFile> file;
+  if (flags.out) file.emplace(*flags.out, "--out");
+  Progress progress;
+  CalibrateOptions options;
+  options.leave_one_out = flags.leave_one_out;
+  options.progress = [&](std::size_t done, std::size_t all) { progress.show(done, all, "fitting"); };
+  const CalibrationResult result =
+      calibrate(measured.rows, measured.file, data_name(measured), measured.hardware, options);
+  std::ostringstream out;
+  write_report(result, flags.leave_one_out, out);
+  if (result.calibration.implementations.empty()) {
+    return {.output = out.str(), .complaint = "no implementation could be fitted", .exit_code = ExitCode::kInfeasible};
+  }
+  if (file) file->write(calibration_text(result.calibration));
+  return {.output = out.str(), .complaint = ""};
+}
+
+std::function<CommandResult()> define(FlagSet& set) {
+  auto flags = std::make_shared<CalibrateFlags>();
+  flags->rows.add(set);
+  flags->hardware.add(set);
+  set.on("--leave-one-out", flags->leave_one_out,
+         "Also the error of each model's rows under a fit to the other models; takes a fit per model");
+  set.value("--out", "FILE", flags->out, "Where to write the overlay, for --calibration");
+  return [flags] { return run_calibrate(*flags); };
+}
+
+}  // namespace
+
+constinit const Command kCalibrateCommand = {
+    "calibrate", "Fit the constants of implementations to measured layers",
+    "  moesim calibrate --measurements measurements.jsonl --models mixtral-8x7b --out overlay.json", define};
+
+}  // namespace moesim

@@ -1,0 +1,32 @@
+// Which measured rows: flags that validate and calibrate share.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hwmodels/hardware_model.h"
+#include "tools/common_flags.h"
+#include "traces/measurement.h"
+
+namespace moesim {
+
+struct MeasuredRows {
+  std::string file;
+  HardwareModel hardware;  // with all overrides
+  std::vector<MoeMeasurement> rows;
+  std::vector<std::string> filters;  // flags that left rows out, as given
+  std::int64_t rows_in_file = 0;
+  std::int64_t rows_of_other_devices = 0;
+  std::int64_t rows_filtered = 0;
+};
+
+struct MeasurementFlags {
+  std::optional<std::string> measurements, device, max_tokens, models, weights, strategies;
+
+  void add(FlagSet& flags);
+  [[nodiscard]] MeasuredRows load(const HardwareFlags& hardware) const;
+};
+
+}  // namespace moesim

@@ -1,0 +1,45 @@
+// Fits the constants that belong to implementations to measured rows. The device's constants stay as its file states
+// them, and the simulation is the one that predictions use.
+//
+// For each (implementation, weights): Levenberg-Marquardt (Eigen) over the logarithms of its constants. The residual of
+// a row is log(simulated / measured), beyond 10 % counted linearly (Huber): kernels that a library chooses change by
+// shape. A constant whose logarithm the data leave uncertain by more than a factor e is left out, and the fit is made
+// again without it; a fit after which the median error is larger than before is refused.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "hwmodels/calibration.h"
+#include "validation/evaluate.h"
+
+namespace moesim {
+
+struct CalibrateOptions {
+  bool leave_one_out = false;  // also the held-out error: each model predicted by a fit to the others
+  std::function<void(std::size_t done, std::size_t all)> progress;  // fits
+};
+
+struct FitReport {
+  std::string implementation, strategy, weights;
+  std::int64_t rows = 0;              // fitted to
+  std::vector<std::string> skipped;   // "FILE:LINE: reason" of rows that cannot be simulated
+  double condition = 0;               // of the Jacobian by the logarithms: largest / smallest singular value
+  ErrorSummary before, after;         // of rows at or above kSmallRowUs
+  std::vector<std::string> left_out;  // constants that the data cannot determine, each with its uncertainty
+  std::string refused;                // why there was no fit; "": there was one
+};
+
+struct CalibrationResult {
+  Calibration calibration;
+  std::vector<FitReport> reports;  // in order of first appearance
+};
+
+// `data` says what the rows are, for the overlay. Rows of one device, whose traces are found beside `file`. Throws
+// InputError.
+CalibrationResult calibrate(const std::vector<MoeMeasurement>& rows, const std::string& file, const std::string& data,
+                            const HardwareModel& hardware, const CalibrateOptions& options);
+
+}  // namespace moesim
