@@ -1,9 +1,11 @@
 #include "validation/evaluate.h"
 
 #include <fmt/format.h>
+#include <tbb/parallel_for.h>
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 #include <numeric>
 #include <optional>
 #include <tuple>
@@ -138,6 +140,90 @@ Choice choose(const std::vector<RowResult>& rows) {
   return choice;
 }
 
+// A row on its way: what to simulate, then what came out.
+struct Simulation {
+  StrategyChoice choice;
+  PredictOptions options;
+  MoeModel model;
+  WeightFormat activations;
+  const std::vector<RoutedBatch>* trace = nullptr;
+  std::string skipped;  // the reason; "": simulated
+  RowResult result;
+  std::int64_t below_bound = 0;
+};
+
+using Traces = std::map<std::pair<std::string, std::int64_t>, std::vector<RoutedBatch>>;  // by file and experts
+
+void check_trace(const std::vector<RoutedBatch>& trace, const MoeMeasurement& row, const std::string& file) {
+  for (const RoutedBatch& batch : trace) {
+    if (batch.tokens == row.tokens && batch.topk == row.topk) continue;
+    throw InputError({file, fmt::format("line {}", row.line),
+                      fmt::format("a trace of {} tokens, top-{}", batch.tokens, batch.topk),
+                      fmt::format("{} tokens, top-{}", row.tokens, row.topk), ""});
+  }
+}
+
+Simulation prepare_row(const MoeMeasurement& row, const std::string& file, const KernelFacts& facts,
+                       const Calibration* calibration, Traces& traces) {
+  Simulation simulation;
+  simulation.result.row = &row;
+  PredictOptions& options = simulation.options;
+  try {
+    StrategyChoice& choice = simulation.choice;
+    choice = parse_strategy(row.strategy);
+    if (choice.strategy == nullptr) throw InputError({"", "", "auto", "a strategy that ran", ""});
+    choice.parameters = parameters_of(row, facts.of(row));
+    check_parameters(*choice.strategy, choice.parameters);
+    options.scope = parse_scope(row.scope);
+    options.launch = parse_launch(row.launch);
+  } catch (const InputError& error) {
+    simulation.skipped = error.what();
+    return simulation;
+  }
+  if (row.stage != "total") options.stage = row.stage;
+  if (row.sm_mhz) options.clock_hz = *row.sm_mhz * 1e6;
+  if (calibration != nullptr) {
+    if (const Implementation* implementation = calibration->find(row.implementation, row.weights)) {
+      options.calibration = calibration;
+      options.implementation = row.implementation;
+      simulation.result.in_range = row.tokens <= implementation->most_tokens;
+    }
+  }
+  simulation.model = model_of(row);
+  simulation.activations = parse_format(row.activations, "activations");
+  const auto [trace, fresh] = traces.try_emplace({row.routed_trace, row.experts});
+  if (fresh) trace->second = read_routed_trace(row.routed_trace, row.experts);
+  check_trace(trace->second, row, file);
+  simulation.trace = &trace->second;
+  return simulation;
+}
+
+// The mean over the routings of its trace.
+void simulate_row(Simulation& simulation, const HardwareModel& hardware) {
+  RowResult& result = simulation.result;
+  const MoeMeasurement& row = *result.row;
+  Attribution blame{};
+  for (const RoutedBatch& batch : *simulation.trace) {
+    const MoeLayer layer = shard_layer(simulation.model, batch, simulation.activations, row.tp, row.ep);
+    const PredictionOrInfeasible predicted = predict(layer, hardware, simulation.choice, simulation.options);
+    if (const auto* infeasible = std::get_if<Infeasible>(&predicted)) {
+      simulation.skipped = infeasible->reason;
+      return;
+    }
+    const auto& prediction = std::get<Prediction>(predicted);
+    result.simulated_us += to_microseconds(prediction.time);
+    result.bound_us += to_microseconds(prediction.bound);
+    if (row.stage == "total") {
+      result.floor_us += to_microseconds(roofline_floor(layer, hardware, static_cast<double>(layer.active)));
+    }
+    if (prediction.time < prediction.bound) ++simulation.below_bound;
+    for (std::size_t b = 0; b < kBlameCount; ++b) blame[b] += prediction.attribution[b];
+  }
+  const auto routings = static_cast<double>(simulation.trace->size());
+  for (double* mean : {&result.simulated_us, &result.bound_us, &result.floor_us}) *mean /= routings;
+  result.limiter = blame_name(static_cast<Blame>(std::max_element(blame.begin(), blame.end()) - blame.begin()));
+}
+
 }  // namespace
 
 ErrorSummary summarise(std::vector<double> errors_pct) {
@@ -165,82 +251,32 @@ Evaluation evaluate(const std::vector<MoeMeasurement>& rows, const std::string& 
   result.device = hardware.name;
   result.device_hash = hardware.hash;
   result.measurements = file;
+  Traces traces;
   const KernelFacts facts(rows);
-  std::map<std::pair<std::string, std::int64_t>, std::vector<RoutedBatch>> traces;
-
-  std::size_t done = 0;
+  std::vector<Simulation> simulations;
   for (const MoeMeasurement& row : rows) {
-    if (options.progress) options.progress(done++, rows.size());
     if (options.max_tokens > 0 && row.tokens > options.max_tokens) continue;
-    if (!options.models.empty() &&
-        std::find(options.models.begin(), options.models.end(), row.model_name) == options.models.end()) {
-      continue;
-    }
-    const auto skip = [&](const std::string& reason) {
-      result.skipped.push_back(fmt::format("{}:{}: {}", file, row.line, reason));
-    };
-    StrategyChoice choice;
-    PredictOptions predict_options;
-    try {
-      choice = parse_strategy(row.strategy);
-      if (choice.strategy == nullptr) throw InputError({"", "", "auto", "a strategy that ran", ""});
-      choice.parameters = parameters_of(row, facts.of(row));
-      check_parameters(*choice.strategy, choice.parameters);
-      predict_options.scope = parse_scope(row.scope);
-      predict_options.launch = parse_launch(row.launch);
-    } catch (const InputError& error) {
-      skip(error.what());
-      continue;
-    }
-    if (row.stage != "total") predict_options.stage = row.stage;
-    const Implementation* implementation = nullptr;
-    if (options.calibration != nullptr) implementation = options.calibration->find(row.implementation, row.weights);
-    if (implementation != nullptr) {
-      predict_options.calibration = options.calibration;
-      predict_options.implementation = row.implementation;
-    }
-    if (row.sm_mhz) predict_options.clock_hz = *row.sm_mhz * 1e6;
+    const auto& models = options.models;
+    if (!models.empty() && std::find(models.begin(), models.end(), row.model_name) == models.end()) continue;
+    simulations.push_back(prepare_row(row, file, facts, options.calibration, traces));
+  }
 
-    const MoeModel model = model_of(row);
-    auto [trace, fresh] = traces.try_emplace({row.routed_trace, row.experts});
-    if (fresh) trace->second = read_routed_trace(row.routed_trace, row.experts);
-    RowResult r;
-    r.row = &row;
-    r.in_range = implementation != nullptr && row.tokens <= implementation->most_tokens;
-    double active = 0;
-    std::array<double, kBlameCount> blame{};
-    std::string infeasible;
-    for (const RoutedBatch& batch : trace->second) {
-      if (batch.tokens != row.tokens || batch.topk != row.topk) {
-        throw InputError({file, fmt::format("line {}", row.line),
-                          fmt::format("a trace of {} tokens, top-{}", batch.tokens, batch.topk),
-                          fmt::format("{} tokens, top-{}", row.tokens, row.topk), ""});
-      }
-      const MoeLayer layer = shard_layer(model, batch, parse_format(row.activations, "activations"), row.tp, row.ep);
-      const PredictionOrInfeasible predicted = predict(layer, hardware, choice, predict_options);
-      if (const auto* reason = std::get_if<Infeasible>(&predicted)) {
-        infeasible = reason->reason;
-        break;
-      }
-      const auto& prediction = std::get<Prediction>(predicted);
-      r.simulated_us += to_microseconds(prediction.time);
-      r.bound_us += to_microseconds(prediction.bound);
-      if (row.stage == "total")
-        r.floor_us += to_microseconds(roofline_floor(layer, hardware, static_cast<double>(layer.active)));
-      if (prediction.time < prediction.bound) ++result.below_bound;
-      for (std::size_t b = 0; b < kBlameCount; ++b) blame[b] += prediction.attribution[b].as_double();
-      active += static_cast<double>(layer.active);
-    }
-    if (!infeasible.empty()) {
-      skip(infeasible);
+  std::mutex reporting;
+  std::size_t done = 0;
+  tbb::parallel_for(std::size_t{0}, simulations.size(), [&](std::size_t i) {
+    if (simulations[i].skipped.empty()) simulate_row(simulations[i], hardware);
+    if (!options.progress) return;
+    const std::lock_guard lock(reporting);
+    options.progress(++done, simulations.size());
+  });
+  for (Simulation& simulation : simulations) {
+    const MoeMeasurement& row = *simulation.result.row;
+    if (!simulation.skipped.empty()) {
+      result.skipped.push_back(fmt::format("{}:{}: {}", file, row.line, simulation.skipped));
       continue;
     }
-    const auto n = static_cast<double>(trace->second.size());
-    r.simulated_us /= n;
-    r.bound_us /= n;
-    r.floor_us /= n;
-    r.limiter = blame_name(static_cast<Blame>(std::max_element(blame.begin(), blame.end()) - blame.begin()));
-    (row.us < kSmallRowUs ? result.small_rows : result.rows).push_back(r);
+    result.below_bound += simulation.below_bound;
+    (row.us < kSmallRowUs ? result.small_rows : result.rows).push_back(std::move(simulation.result));
   }
 
   std::map<std::string, std::vector<double>> strategy, strategy_dtype, band, stage, implementation;
