@@ -202,6 +202,10 @@ Fit fit(const Problem& problem, std::vector<Candidate> parameters) {
     result.left_out.push_back(worst_error > kHardlyKnown
                                   ? fmt::format("{}: the rows hardly depend on it", name)
                                   : fmt::format("{}: uncertain by a factor {:.1f}", name, std::exp(worst_error)));
+    for (int i = 0; i < functor.inputs(); ++i) {  // the next fit starts where this one ended
+      Candidate& c = parameters[static_cast<std::size_t>(i)];
+      c.start = bounded(x[i], c);
+    }
     parameters.erase(parameters.begin() + worst);
     if (parameters.empty()) return result;
   }

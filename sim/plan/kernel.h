@@ -31,13 +31,13 @@ enum class PipeKind : std::size_t { kMatrix, kVector, kLoadPort };
 inline constexpr std::size_t kPipeCount = 3;
 
 struct ItemClass {
-  std::int64_t steps = 1;   // K-steps of an item, >= 1
-  double stages = 1;        // K-steps whose loads are in flight together, > 0; a fraction is a mean over time
-  Bytes read;               // of the group's region, per item
-  double first_share = 1;   // share of `read` that no other item of the same group reads too, (0, 1]
-  double read_weight = 1;   // what a byte of `read` costs the memory beside one of a plain stream (rows, pages), >= 1
-  Bytes resident_read;      // per item, always found in the nearest cache (activations, index lists)
-  Bytes write;              // per item
+  std::int64_t steps = 1;  // K-steps of an item, >= 1
+  double stages = 1;       // K-steps whose loads are in flight together, > 0; a fraction is a mean over time
+  Bytes read;              // of the group's region, per item
+  double first_share = 1;  // share of `read` that no other item of the same group reads too, (0, 1]
+  double read_weight = 1;  // what a byte of `read` costs the memory beside one of a plain stream (rows, pages), >= 1
+  Bytes resident_read;     // per item, always found in the nearest cache (activations, index lists)
+  Bytes write;             // per item
   std::array<double, kPipeCount> pipe_seconds{};  // per step, of a pipe that the item has for itself
   double useful_share = 1;                        // matrix rows asked for / rows issued, (0, 1]
   Duration step_latency;     // dependent chain of one step after its data are there (convert, multiply, accumulate)
