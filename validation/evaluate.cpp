@@ -75,6 +75,15 @@ Parameters parameters_of(const MoeMeasurement& row, const std::vector<LaunchedKe
         take(fmt::format("{}.{}", side, name), fmt::format("{}.{}", side, name));
       }
     }
+    const auto is = [&](const char* name, const char* value) {
+      const auto it = row.parameters.find(name);
+      return it != row.parameters.end() && it->second == value;
+    };
+    if (is("persistent", "true")) {
+      parameters["persistent"] = 1;
+      for (const char* name : {"up.bytes_in_flight", "down.bytes_in_flight"}) take(name, name);
+      if (is("down.combine", "kernel")) parameters["down.fused"] = 0;
+    }
     if (const auto it = row.parameters.find("down.per"); it != row.parameters.end()) {
       parameters["down.per_token"] = it->second == "token" ? 1 : 0;
     }

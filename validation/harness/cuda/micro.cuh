@@ -1,0 +1,7 @@
+#pragma once
+
+#include "kernels.cuh"
+
+namespace harness {
+void run_micro_compute(const Options& options, const Device& device, Timer& timer, const Pool& pool, Report& report);
+}  // namespace harness
