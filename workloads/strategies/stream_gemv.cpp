@@ -25,8 +25,8 @@ namespace {
 
 constexpr ParameterInfo kParameters[] = {
     {"persistent", "0", "1: one CTA a unit streams its share of all rows", 0, 1},
-    {"up.bytes_in_flight", "131072", "of a persistent CTA's ring", 1024, 1 << 20},
-    {"down.bytes_in_flight", "131072", "of a persistent CTA's ring", 1024, 1 << 20},
+    {"up.bytes_in_flight", "131072, or what fits", "of a persistent CTA's ring", 1024, 1 << 20},
+    {"down.bytes_in_flight", "131072, or what fits", "of a persistent CTA's ring", 1024, 1 << 20},
     {"down.fused", "1", "persistent: 1: the combine is a part of down; 0: a kernel of its own", 0, 1},
     {"up.block_n", "2 (16-bit), 8 (others)", "rows of gate and of up of a CTA", 1, 256},
     {"up.block_k", "1024 (16-bit), 128 (others)", "K of a step", 16, 8192},
@@ -145,6 +145,7 @@ void add_down(Chain& chain, const LowerRequest& request, const GemvShape& shape,
 
 // --- persistent: a pass over the active experts' rows ---
 
+constexpr std::int64_t kRingBytes = 131072;  // in flight of a CTA; its room is a quarter more, for padding and sums
 constexpr std::int64_t kPassPicks = 16;      // of an expert that one pass multiplies
 constexpr std::int64_t kPassRows = 8;        // weight rows of a tile
 constexpr std::int64_t kPassBytes = 512;     // of a row in a step
@@ -158,7 +159,7 @@ std::int64_t passes_of(const MoeLayer& layer, std::int64_t most_picks) {
   return passes;
 }
 
-// `n` rows of K `k` of each active expert in blocks of kPassRows, dealt to the units in pieces of `blocks` blocks.
+// `n` rows of K `k` of each active expert in blocks of kPassRows; a unit gets whole pieces of `blocks_of_piece`.
 void add_pass(Chain& chain, const LowerRequest& request, const std::string& side, std::int64_t n, std::int64_t k,
               Bytes matrix, std::int64_t blocks_of_piece) {
   const MoeLayer& layer = request.layer;
@@ -174,7 +175,8 @@ void add_pass(Chain& chain, const LowerRequest& request, const std::string& side
   const double columns =
       static_cast<double>(kColumnsOfProduct * passes_of(layer, kPicksOfProduct)) / static_cast<double>(passes);
   const std::int64_t warps = parameter(request, side + ".num_warps", 16);
-  const std::int64_t ring = parameter(request, side + ".bytes_in_flight", 131072);
+  const auto on_chip = static_cast<std::int64_t>(device.constant(Hw::kSharedMaxPerItem));
+  const std::int64_t ring = parameter(request, side + ".bytes_in_flight", std::min(kRingBytes, 3 * on_chip / 4));
 
   ItemClass item;
   item.stages = static_cast<double>(ring) / static_cast<double>(kPassRows * kPassBytes);
@@ -187,9 +189,9 @@ void add_pass(Chain& chain, const LowerRequest& request, const std::string& side
   item.pipe_seconds[static_cast<std::size_t>(PipeKind::kLoadPort)] =
       device.load_port_seconds(block_bytes / static_cast<double>(block_steps));
   item.load_latency = duration_from_seconds(device.constant(Hw::kAsyncCopyLatency));
-  // Each warp has its own ring: the chains of `warps` steps go on side by side. A chain fetches the picks' inputs for each
-  // product, from on-chip memory where all inputs fit beside the ring, else from the cache.
-  const std::int64_t room = static_cast<std::int64_t>(device.constant(Hw::kSharedMaxPerItem)) - ring - ring / 4;
+  // Each warp has its own ring: the chains of `warps` steps go on side by side. A chain fetches the picks' inputs for
+  // each product, from on-chip memory where all inputs fit beside the ring, else from the cache.
+  const std::int64_t room = on_chip - ring - ring / 4;
   const std::int64_t inputs = 2 * k * (side == "up" ? layer.tokens : layer.picks);
   const double products = step_weights / kWeightsOfProduct * columns / kColumnsOfProduct;
   item.step_latency = device.duration((device.constant(Hw::kMatrixLatency) + 2 * device.constant(Hw::kSharedLatency)) /
