@@ -22,11 +22,7 @@ OutputFile::OutputFile(std::string path, std::string flag)
   if (std::filesystem::is_directory(path_, ignored) || !std::ofstream(part_, std::ios::binary)) {
     cannot_write(flag_, path_);
   }
-}
-
-OutputFile::~OutputFile() {
-  std::error_code ignored;
-  std::filesystem::remove(part_, ignored);
+  std::filesystem::remove(part_, ignored);  // nothing is left where the work is interrupted
 }
 
 void OutputFile::write(const std::string& text) {
@@ -35,7 +31,9 @@ void OutputFile::write(const std::string& text) {
   file.close();
   std::error_code error;
   if (file) std::filesystem::rename(part_, path_, error);
-  if (!file || error) cannot_write(flag_, path_);
+  if (file && !error) return;
+  std::filesystem::remove(part_, error);
+  cannot_write(flag_, path_);
 }
 
 }  // namespace moesim

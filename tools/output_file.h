@@ -9,9 +9,6 @@ class OutputFile {
  public:
   // Checks at once that it can be written: not after an hour of work. `flag` named it. Throws InputError.
   OutputFile(std::string path, std::string flag);
-  ~OutputFile();  // leaves nothing behind that was not written whole
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
   void write(const std::string& text);
 
  private:
