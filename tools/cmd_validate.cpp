@@ -50,7 +50,8 @@ CommandResult validate(const ValidateFlags& flags) {
   write_evaluation(report, format, out);
   if (flags.vary_assumed) {
     out << '\n';
-    write_assumed_effects(vary_assumed(measured.rows, measured.file, measured.hardware, options), out);
+    write_assumed_effects(vary_assumed(measured.rows, measured.file, measured.hardware, report.evaluation, options),
+                          out);
   }
   return {.output = out.str(), .complaint = ""};
 }

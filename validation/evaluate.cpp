@@ -264,9 +264,6 @@ Evaluation evaluate(const std::vector<MoeMeasurement>& rows, const std::string& 
   const KernelFacts facts(rows);
   std::vector<Simulation> simulations;
   for (const MoeMeasurement& row : rows) {
-    if (options.max_tokens > 0 && row.tokens > options.max_tokens) continue;
-    const auto& models = options.models;
-    if (!models.empty() && std::find(models.begin(), models.end(), row.model_name) == models.end()) continue;
     simulations.push_back(prepare_row(row, file, facts, options.calibration, traces));
   }
 

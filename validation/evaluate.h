@@ -60,8 +60,6 @@ inline constexpr double kSmallRowUs = 10;  // below this rows are launch noise
 std::string token_band(std::int64_t tokens);
 
 struct EvaluateOptions {
-  std::int64_t max_tokens = 0;                             // 0: all
-  std::vector<std::string> models;                         // empty: all
   const Calibration* calibration = nullptr;                // rows of implementations that it knows use their constants
   std::function<void(std::size_t, std::size_t)> progress;  // rows done, rows in all
 };

@@ -32,11 +32,11 @@ std::string errors(const std::map<std::string, ErrorSummary>& by_strategy, const
 }  // namespace
 
 AssumedEffects vary_assumed(const std::vector<MoeMeasurement>& rows, const std::string& file,
-                            const HardwareModel& hardware, const EvaluateOptions& options) {
+                            const HardwareModel& hardware, const Evaluation& base, const EvaluateOptions& options) {
   AssumedEffects effects;
   effects.device = hardware.name;
   effects.measurements = file;
-  effects.base = evaluate(rows, file, hardware, options).by_strategy;
+  effects.base = base.by_strategy;
   for (const HwEntry& entry : hw_schema()) {
     const std::optional<Constant>& constant = hardware.constants[static_cast<std::size_t>(entry.id)];
     if (!constant || constant->kind != SourceKind::kAssumed) continue;

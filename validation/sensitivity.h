@@ -25,9 +25,9 @@ struct AssumedEffects {
   std::vector<ConstantEffect> constants;     // in schema order
 };
 
-// Evaluates the rows twice per assumed constant of the device.
+// `base`: of the same rows with the constants as they are. Evaluates the rows twice per assumed constant of the device.
 AssumedEffects vary_assumed(const std::vector<MoeMeasurement>& rows, const std::string& file,
-                            const HardwareModel& hardware, const EvaluateOptions& options);
+                            const HardwareModel& hardware, const Evaluation& base, const EvaluateOptions& options);
 
 // One line per constant and strategy: median and p95 error and bias at 0.7, 1 and 1.3 of its value.
 void write_assumed_effects(const AssumedEffects& effects, std::ostream& out);

@@ -47,14 +47,6 @@ std::string measurements(int rows) {
   return temp_file("measurements.jsonl", text);
 }
 
-json errors_of(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), "validate");
-  arguments.insert(arguments.end(), {"--format", "json"});
-  const CommandOutput run = run_moesim(arguments);
-  EXPECT_EQ(run.exit_code, 0) << run.errors;
-  return json::parse(run.output);
-}
-
 TEST(Calibrate, OverlayBringsPredictionsToTheRows) {
   const std::string rows = measurements(12);
   const std::string overlay = temp_file("overlay.json", "");
@@ -64,8 +56,8 @@ TEST(Calibrate, OverlayBringsPredictionsToTheRows) {
   EXPECT_THAT(fit.output, AllOf(HasSubstr("condition"), HasSubstr("up."), HasSubstr("standard error")));
   EXPECT_FALSE(std::filesystem::exists(overlay + ".part"));
 
-  const json before = errors_of({"--measurements", rows});
-  const json after = errors_of({"--measurements", rows, "--calibration", overlay});
+  const json before = successful_json({"validate", "--measurements", rows});
+  const json after = successful_json({"validate", "--measurements", rows, "--calibration", overlay});
   EXPECT_GT(before.at("overall").at("mean_abs_pct"), 4);
   EXPECT_LT(after.at("overall").at("mean_abs_pct"), 2);
   EXPECT_EQ(before.at("calibration"), "uncalibrated");

@@ -19,21 +19,8 @@ using nlohmann::json;
 using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
-using testing::IsEmpty;
 using testing::SizeIs;
 using testing::StartsWith;
-
-std::string output_of(const std::vector<std::string>& arguments) {
-  const CommandOutput run = run_moesim(arguments);
-  EXPECT_EQ(run.exit_code, 0) << run.errors;
-  EXPECT_THAT(run.errors, IsEmpty());
-  return run.output;
-}
-
-json json_of(std::vector<std::string> arguments) {
-  arguments.insert(arguments.end(), {"--format", "json"});
-  return json::parse(output_of(arguments));
-}
 
 std::vector<std::string> names_in(const json& rows) {
   std::vector<std::string> names;
@@ -44,39 +31,39 @@ std::vector<std::string> names_in(const json& rows) {
 std::ptrdiff_t line_count(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
 
 TEST(Models, ListHoldsAll) {
-  EXPECT_EQ(names_in(json_of({"models"}).at("models")), model_names());
+  EXPECT_EQ(names_in(successful_json({"models"}).at("models")), model_names());
   const auto rows = static_cast<std::ptrdiff_t>(model_names().size());
-  EXPECT_EQ(line_count(output_of({"models"})), rows + 1);
-  EXPECT_EQ(line_count(output_of({"models", "--format", "csv"})), rows + 1);
+  EXPECT_EQ(line_count(successful_output({"models"})), rows + 1);
+  EXPECT_EQ(line_count(successful_output({"models", "--format", "csv"})), rows + 1);
 }
 
 TEST(Models, OneInFull) {
-  const json model = json_of({"models", "mixtral-8x7b"});
+  const json model = successful_json({"models", "mixtral-8x7b"});
   EXPECT_EQ(model.at("hidden"), 4096);
   EXPECT_EQ(model.at("topk"), 2);
   EXPECT_EQ(model.at("gated"), true);
   EXPECT_EQ(model.at("expert_weights"), "bf16");
   // 8 experts x 3 matrices x 4096 x 14336 x 32 layers.
   EXPECT_NEAR(model.at("routed_parameters_billion").get<double>(), 45.1, 0.01);
-  EXPECT_THAT(output_of({"models", "mixtral-8x7b"}), HasSubstr("top-k                    2\n"));
-  EXPECT_EQ(line_count(output_of({"models", "mixtral-8x7b", "--format", "csv"})), 2);
+  EXPECT_THAT(successful_output({"models", "mixtral-8x7b"}), HasSubstr("top-k                    2\n"));
+  EXPECT_EQ(line_count(successful_output({"models", "mixtral-8x7b", "--format", "csv"})), 2);
 }
 
 TEST(Models, AConfigFileInFull) {
   const std::string path = temp_file(
       "config.json", R"({"model_type": "mixtral", "hidden_size": 64, "intermediate_size": 128, "num_local_experts": 4,)"
                      R"( "num_experts_per_tok": 2, "num_hidden_layers": 2, "torch_dtype": "bfloat16"})");
-  EXPECT_EQ(json_of({"models", path}).at("experts"), 4);
+  EXPECT_EQ(successful_json({"models", path}).at("experts"), 4);
 }
 
 TEST(Devices, ListHoldsAll) {
-  EXPECT_EQ(names_in(json_of({"devices"}).at("devices")), device_names());
+  EXPECT_EQ(names_in(successful_json({"devices"}).at("devices")), device_names());
   const auto rows = static_cast<std::ptrdiff_t>(device_names().size());
-  EXPECT_EQ(line_count(output_of({"devices", "--format", "csv"})), rows + 1);
+  EXPECT_EQ(line_count(successful_output({"devices", "--format", "csv"})), rows + 1);
 }
 
 TEST(Devices, OneInFullHasValueKindAndSourceOfEveryConstant) {
-  const json device = json_of({"devices", "h200"});
+  const json device = successful_json({"devices", "h200"});
   EXPECT_EQ(device.at("device"), "h200");
   EXPECT_THAT(device.at("device_hash").get<std::string>(), SizeIs(16));
   std::vector<std::string> paths;
@@ -93,7 +80,7 @@ TEST(Devices, OneInFullHasValueKindAndSourceOfEveryConstant) {
 }
 
 TEST(Devices, AnOverrideSaysSo) {
-  const json device = json_of({"devices", "h200", "--set", "hbm.bandwidth=6TB/s"});
+  const json device = successful_json({"devices", "h200", "--set", "hbm.bandwidth=6TB/s"});
   for (const json& constant : device.at("constants")) {
     if (constant.at("path") != "hbm.bandwidth") continue;
     EXPECT_EQ(constant.at("value"), "6 TB/s");
@@ -102,19 +89,19 @@ TEST(Devices, AnOverrideSaysSo) {
 }
 
 TEST(Devices, CsvRepeatsDeviceAndHash) {
-  EXPECT_THAT(output_of({"devices", "h200", "--format", "csv"}),
+  EXPECT_THAT(successful_output({"devices", "h200", "--format", "csv"}),
               AllOf(StartsWith("device,device_hash,path,value,kind,meaning,source\nh200,"), HasSubstr("\nh200,")));
 }
 
 TEST(Strategies, ListHoldsAllAndAuto) {
-  const auto names = names_in(json_of({"strategies"}).at("strategies"));
+  const auto names = names_in(successful_json({"strategies"}).at("strategies"));
   for (const Strategy& strategy : strategy_catalogue()) EXPECT_THAT(names, Contains(strategy.name));
   EXPECT_THAT(names, Contains("auto"));
 }
 
 TEST(Strategies, OneInFullHasEveryParameter) {
   for (const Strategy& strategy : strategy_catalogue()) {
-    const json shown = json_of({"strategies", strategy.name});
+    const json shown = successful_json({"strategies", strategy.name});
     EXPECT_EQ(shown.at("summary"), strategy.summary);
     EXPECT_EQ(shown.at("counterpart"), strategy.counterpart);
     ASSERT_THAT(shown.at("parameters"), SizeIs(strategy.parameters.size()));

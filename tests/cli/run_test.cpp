@@ -28,15 +28,12 @@ using Arguments = std::vector<std::string>;
 
 std::string output_of(Arguments arguments) {
   arguments.insert(arguments.begin(), "run");
-  const CommandOutput run = run_moesim(arguments);
-  EXPECT_EQ(run.exit_code, 0) << run.errors;
-  EXPECT_THAT(run.errors, IsEmpty());
-  return run.output;
+  return successful_output(arguments);
 }
 
 json json_of(Arguments arguments) {
-  arguments.insert(arguments.end(), {"--format", "json"});
-  return json::parse(output_of(arguments));
+  arguments.insert(arguments.begin(), "run");
+  return successful_json(std::move(arguments));
 }
 
 // Rows of one concurrency by strategy.

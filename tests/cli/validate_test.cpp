@@ -15,7 +15,6 @@ using nlohmann::json;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
 using testing::StartsWith;
@@ -47,15 +46,12 @@ std::string measurements(const std::vector<Row>& rows) {
 
 std::string output_of(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "validate");
-  const CommandOutput run = run_moesim(arguments);
-  EXPECT_EQ(run.exit_code, 0) << run.errors;
-  EXPECT_THAT(run.errors, IsEmpty());
-  return run.output;
+  return successful_output(arguments);
 }
 
 json json_of(std::vector<std::string> arguments) {
-  arguments.insert(arguments.end(), {"--format", "json"});
-  return json::parse(output_of(arguments));
+  arguments.insert(arguments.begin(), "validate");
+  return successful_json(std::move(arguments));
 }
 
 void expect_summary(const json& summary, int count) {

@@ -10,6 +10,7 @@
 #include "hwmodels/loader.h"
 #include "sim/io/strict_json.h"
 #include "tests/fuzz/mutate.h"
+#include "tests/testkit/models.h"
 #include "traces/measurement.h"
 #include "workloads/model_config.h"
 #include "workloads/model_files.h"
@@ -67,18 +68,8 @@ TEST(Fuzz, JsonNumbers) {
   });
 }
 
-MoeModel tiny_model() {
-  MoeModel model;
-  model.name = "tiny";
-  model.hidden = 256;
-  model.expert_intermediate = 128;
-  model.experts = 8;
-  model.topk = 2;
-  return model;
-}
-
 TEST(Fuzz, DeviceFiles) {
-  const MoeModel model = tiny_model();
+  const MoeModel model = testkit::tiny_model();
   const MoeLayer layer = shard_layer(model, draw_batch({}, 8, 2, 3, 1, 0), model.expert_weights, 1, 1);
   const Tally tally = feed(texts(device_files()), json_words(), 4, kMutations, [&](const std::string& text) {
     const HardwareModel hardware = parse_hardware(text, "fuzz.json");

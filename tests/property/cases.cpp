@@ -11,22 +11,11 @@
 
 namespace moesim::property {
 
-MoeModel tiny_model() {
-  MoeModel model;
-  model.name = "tiny";
-  model.hidden = 256;
-  model.expert_intermediate = 128;
-  model.experts = 8;
-  model.topk = 2;
-  model.layers = model.moe_layers = 1;
-  return model;
-}
-
 const MoeModel& model_of(const std::string& name) {
   static std::map<std::string, MoeModel> models;
   const auto found = models.find(name);
   if (found != models.end()) return found->second;
-  return models.emplace(name, name == "tiny" ? tiny_model() : load_model(name)).first->second;
+  return models.emplace(name, name == "tiny" ? testkit::tiny_model() : load_model(name)).first->second;
 }
 
 std::string Case::text() const {

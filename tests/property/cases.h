@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/testkit/kernels.h"
+#include "tests/testkit/models.h"
 #include "workloads/moe_layer.h"
 #include "workloads/predict.h"
 
@@ -20,9 +21,7 @@ inline constexpr int kThinning = 8;
 inline constexpr int kThinning = 1;
 #endif
 
-// 8 experts of 256 x 128, top 2: at one token less than one wave on any device.
-MoeModel tiny_model();
-// By name; "tiny" is tiny_model(). Read once.
+// By name; "tiny" is testkit::tiny_model(). Read once.
 const MoeModel& model_of(const std::string& name);
 
 struct Case {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
 
@@ -64,6 +65,18 @@ CommandOutput run_moesim(const std::vector<std::string>& arguments, const std::s
   result.output = read_file(out_path);
   result.errors = read_file(err_path);
   return result;
+}
+
+std::string successful_output(const std::vector<std::string>& arguments) {
+  const CommandOutput run = run_moesim(arguments);
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_EQ(run.errors, "");
+  return run.output;
+}
+
+nlohmann::json successful_json(std::vector<std::string> arguments) {
+  arguments.insert(arguments.end(), {"--format", "json"});
+  return nlohmann::json::parse(successful_output(arguments));
 }
 
 std::string temp_folder() {

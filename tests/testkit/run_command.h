@@ -1,6 +1,7 @@
 // Runs the moesim program as a user would, and writes the files that it is given.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,10 @@ struct CommandOutput {
 
 // In `folder`, or where the test runs.
 CommandOutput run_moesim(const std::vector<std::string>& arguments, const std::string& folder = "");
+// Standard output of a command that must succeed without a word on standard error.
+std::string successful_output(const std::vector<std::string>& arguments);
+// The same with --format json.
+nlohmann::json successful_json(std::vector<std::string> arguments);
 
 // An empty folder of this test's own, with '/' at its end.
 std::string temp_folder();
