@@ -11,8 +11,12 @@ namespace {
 constexpr std::int64_t kSwapGranule = 8;    // columns of the smallest mma/wgmma N
 constexpr double kBytesPerMatrixStep = 32;  // K bytes of one mma instruction, whatever the type
 constexpr std::int64_t kScaleBlock = 128;
+constexpr double kScaleBytes = 4;
+constexpr double kLineBytes = 128;
 constexpr double kRingShare = 0.8;  // the rest holds results on their way out
 constexpr double kResultBytes = 2;  // results leave in 16 bits
+constexpr std::int64_t kWarpLevelRows = 16;
+constexpr double kFp8PerConversion = 2;  // fp8 values are converted in pairs
 
 double element_bytes(WeightFormat format) { return payload_bits(format) / 8; }
 
@@ -37,6 +41,22 @@ double matrix_rate(const Device& device, WeightFormat weights, WeightFormat acti
       return wide;
   }
   return wide;
+}
+
+bool is_fp8(WeightFormat format) { return format.dtype == Dtype::kFp8 || format.dtype == Dtype::kFp8Block128; }
+
+// Asynchronous instructions work on whole blocks of rows; smaller tiles take the synchronous path beside it, if any.
+bool beside_async(const Device& device, const TileShape& tile) {
+  return !tile.swap_ab && tile.block_m < static_cast<std::int64_t>(device.constant(Hw::kMatrixAsyncRows));
+}
+bool warp_level(const Device& device, const TileShape& tile) {
+  const auto async_rows = static_cast<std::int64_t>(device.constant(Hw::kMatrixAsyncRows));
+  return async_rows <= kWarpLevelRows || beside_async(device, tile);
+}
+// Units with asynchronous instructions multiply fp8 only there: mma.sync on e4m3 compiles to F2FP.F16.E4M3.UNPACK of both
+// operands and HMMA.16816 on sm_90a and sm_100a, but to QMMA on sm_89 and sm_120a (CUDA 13.0).
+bool converts_fp8(const Device& device, const Product& product, const TileShape& tile) {
+  return is_fp8(product.activations) && (beside_async(device, tile) || !device.hardware().has(Hw::kMatrixFp8));
 }
 
 }  // namespace
@@ -69,11 +89,12 @@ LaunchShape tile_launch(const LowerRequest& request, const Product& product, con
 
 Pipe matrix_pipe(const Device& device, const Product& product, const TileShape& tile) {
   const auto async_rows = static_cast<std::int64_t>(device.constant(Hw::kMatrixAsyncRows));
-  // Asynchronous instructions work on whole blocks of rows; smaller tiles take the synchronous path.
-  const bool synchronous = !tile.swap_ab && tile.block_m < async_rows;
+  const bool synchronous = beside_async(device, tile);
   Pipe pipe;
-  pipe.flops_per_cycle = matrix_rate(device, product.weights, product.activations) *
-                         (synchronous ? device.constant(Hw::kMatrixSyncFraction) : 1.0);
+  pipe.flops_per_cycle =
+      (converts_fp8(device, product, tile) ? device.constant(Hw::kMatrixBf16)
+                                           : matrix_rate(device, product.weights, product.activations)) *
+      (synchronous ? device.constant(Hw::kMatrixSyncFraction) : 1.0);
   pipe.row_quantum = tile.swap_ab ? kSwapGranule : synchronous ? tile.block_m : async_rows;
   return pipe;
 }
@@ -105,13 +126,15 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
   item.useful_share = useful / issued_d;
 
   const DequantWork dequant = dequant_to_matrix(product.weights, product.activations);
+  const bool blocked = product.weights.dtype == Dtype::kFp8Block128;
   double multiply_adds = dequant.multiply_adds * block_n * block_k;
-  if (product.weights.dtype == Dtype::kFp8Block128) {
-    multiply_adds +=
-        issued_d * block_n * block_k / static_cast<double>(kScaleBlock);  // partial sums promoted with scales
+  double conversions = dequant.conversions * block_n * block_k;
+  if (blocked) multiply_adds += issued_d * block_n * block_k / static_cast<double>(kScaleBlock);  // scaled partial sums
+  const bool converted = converts_fp8(device, product, tile);
+  if (converted) {  // each warp has columns of its own, and all rows
+    conversions += (block_n + static_cast<double>(tile.warps * tile.block_m)) * block_k / kFp8PerConversion;
   }
-  item.pipe_seconds[static_cast<std::size_t>(PipeKind::kVector)] =
-      device.vector_seconds(multiply_adds, dequant.conversions * block_n * block_k);
+  item.pipe_seconds[static_cast<std::size_t>(PipeKind::kVector)] = device.vector_seconds(multiply_adds, conversions);
 
   const double copied =
       block_k * (block_n * element_bytes(product.weights) + static_cast<double>(tile.block_m) * activation_element);
@@ -122,15 +145,28 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
     item.step_issue = device.duration(copied / per_clock);
   }
   item.load_latency = duration_from_seconds(device.constant(Hw::kAsyncCopyLatency));
-  const double chain = block_k * std::max(activation_element, 1.0) / kBytesPerMatrixStep;
-  double serial =
-      chain * device.constant(Hw::kMatrixLatency) + device.constant(Hw::kSharedLatency) + device.constant(Hw::kBarrier);
-  if (product.weights.dtype == Dtype::kFp8Block128) serial += device.constant(Hw::kSharedLatency);  // scales
+  const double chain = block_k * (converted ? 2.0 : std::max(activation_element, 1.0)) / kBytesPerMatrixStep;
+  double serial = device.constant(Hw::kSharedLatency) + device.constant(Hw::kBarrier);
+  if (blocked) serial += device.constant(Hw::kSharedLatency);  // scales
   item.step_latency = device.duration(serial);
+  Duration products = device.duration(chain * device.constant(Hw::kMatrixLatency));
+  // Warps that convert, multiply and scale one after another wait for each; warps of other items go on meanwhile.
+  if (!tile.bulk_copies && (blocked || warp_level(device, tile))) {
+    const auto own = [&](PipeKind pipe) {
+      return duration_from_seconds(item.pipe_seconds[static_cast<std::size_t>(pipe)]);
+    };
+    products = std::max(products, own(PipeKind::kMatrix)) + own(PipeKind::kVector);
+  }
+  item.step_latency += products;
 
   item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
   item.prologue_after = device.cache_round_trips(2);  // the block's expert, then its row numbers
-  item.epilogue = device.cache_round_trips(1);        // results leave
+  if (blocked && !tile.bulk_copies) {
+    // Scales are loaded in the step that needs them: a step that begins a new line of theirs waits for memory.
+    const double scale_bytes = static_cast<double>(product.k) / static_cast<double>(kScaleBlock) * kScaleBytes;
+    item.prologue_after += duration_from_seconds(std::ceil(scale_bytes / kLineBytes) * device.constant(Hw::kHbmLatency));
+  }
+  item.epilogue = device.cache_round_trips(1);  // results leave
   return item;
 }
 

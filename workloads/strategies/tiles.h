@@ -4,9 +4,10 @@
 //   bytes       weights block_n x K (payload and scales), useful rows of activations (from the cache)
 //   in flight   `buffers` steps
 //   issue       bytes of a step / (warps x bytes that a warp can issue as asynchronous copies); none for bulk copies
-//   serial      (block_k x element bytes / 32) dependent matrix steps + one on-chip load + one barrier
+//   serial      (block_k x element bytes / 32) dependent matrix steps + one on-chip load + one barrier; without warps of
+//               their own for each, an item's products (if warp-level or scaled in blocks), conversions and scaling add up
 //   matrix pipe 2 x issued rows x block_n x block_k / rate; the synchronous path reaches hw matrix.sync_fraction of the
-//   peak
+//   peak; fp8 operands of it are converted to 16 bits where asynchronous instructions exist (Hopper, Blackwell sm100)
 // Leaves out: bank conflicts, address arithmetic, DRAM locality of short rows.
 // Sources: published descriptions of Triton fused MoE (vLLM, SGLang), CUTLASS grouped GEMM, mma and wgmma timing (Hopper
 // microbenchmarks).

@@ -143,6 +143,48 @@ __global__ void chase_kernel(const std::uint32_t* p, int hops, std::uint32_t* st
   *state = at;
 }
 
+// Reads chunks of `chunk_ctas` CTAs' bytes, each at its own place among `places` (a power of two) of that size.
+__global__ void __launch_bounds__(kReadThreads)
+    spread_read_kernel(const uint4* p, int chunk_ctas, std::uint32_t places, std::uint32_t salt) {
+  const std::uint32_t chunk = blockIdx.x / chunk_ctas + salt;
+  const std::uint32_t place = (chunk * 2654435761u ^ (chunk * 2246822519u >> 13)) & (places - 1);
+  const long long at = (static_cast<long long>(place) * chunk_ctas + blockIdx.x % chunk_ctas) *
+                           static_cast<long long>(kReadThreads * kReadLoads) +
+                       threadIdx.x;
+  uint4 v[kReadLoads];
+#pragma unroll
+  for (int i = 0; i < kReadLoads; ++i) v[i] = load_streaming(p + at + i * kReadThreads);
+  std::uint32_t all = 0;
+#pragma unroll
+  for (int i = 0; i < kReadLoads; ++i) all ^= fold(v[i]) * (i + 1);
+  never(all, &device_sink);
+}
+
+// Straight-line code of 16 bytes an instruction, run once by every warp: what fetching it takes.
+template <int kInstructions>
+__global__ void __launch_bounds__(32) code_kernel(float a) {
+  float v[8];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) v[i] = a + static_cast<float>(i);
+#pragma unroll
+  for (int i = 0; i < kInstructions; ++i) asm volatile("fma.rn.f32 %0, %0, %1, %1;" : "+f"(v[i % 8]) : "f"(a));
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) sum += v[i];
+  never(__float_as_uint(sum), &device_sink);
+}
+
+// One line a page; the congruence has full period for powers of two.
+__global__ void page_chain_kernel(std::uint8_t* p, long long pitch, std::uint32_t pages) {
+  for (std::uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < pages; i += gridDim.x * blockDim.x)
+    *reinterpret_cast<std::uint32_t*>(p + i * pitch) = (1664525u * i + 1013904223u) & (pages - 1);
+}
+__global__ void page_chase_kernel(const std::uint8_t* p, long long pitch, int hops, std::uint32_t* state) {
+  std::uint32_t at = *state;
+  for (int i = 0; i < hops; ++i) at = *reinterpret_cast<const volatile std::uint32_t*>(p + at * pitch);
+  *state = at;
+}
+
 // Sums `parts` float rows as a split-K reduction does.
 __global__ void split_reduce_kernel(const float4* parts, float4* out, int count, int vectors) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -168,6 +210,8 @@ class Micro {
   void one_sm();
   void latency();
   void writes();
+  void translation();
+  void code();
 
  private:
   // Distinct places of `bytes` in the pool: enough to be cold.
@@ -475,6 +519,116 @@ void Micro::writes() {
     }
 }
 
+// Address translation: reads of chunks spread over more and more of the memory, and hops from page to page.
+void Micro::translation() {
+  std::size_t free_bytes = 0, total = 0;
+  CUDA_CHECK(cudaMemGetInfo(&free_bytes, &total));
+  std::int64_t span = 64ll << 30;
+  while (span > static_cast<std::int64_t>(free_bytes) / 10 * 9) span /= 2;
+  std::uint8_t* memory = nullptr;
+  std::uint32_t* state = nullptr;
+  CUDA_CHECK(cudaMalloc(reinterpret_cast<void**>(&memory), static_cast<std::size_t>(span)));
+  CUDA_CHECK(cudaMalloc(reinterpret_cast<void**>(&state), 4));
+  CUDA_CHECK(cudaMemsetAsync(memory, 1, static_cast<std::size_t>(span), timer_.stream()));
+
+  struct Row {
+    std::int64_t span, chunk, bytes;
+  };
+  std::vector<Row> rows;
+  std::vector<Sequence> sequences;
+  for (const std::int64_t bytes : {8ll << 20, 32ll << 20, 128ll << 20})
+    for (const std::int64_t chunk : {256ll << 10, 2ll << 20, 8ll << 20})
+      for (std::int64_t reach = 512ll << 20; reach <= span; reach *= 2) {
+        if (bytes != (32ll << 20) && reach != (512ll << 20) && reach != (8ll << 30) && reach != (64ll << 30)) continue;
+        rows.push_back({reach, chunk, bytes});
+        const int ctas = static_cast<int>(bytes / kReadBlock), each = static_cast<int>(chunk / kReadBlock);
+        const auto places_of = static_cast<std::uint32_t>(reach / chunk);
+        sequences.push_back({"",
+                             [=](cudaStream_t st, int i) {
+                               spread_read_kernel<<<static_cast<unsigned>(ctas), kReadThreads, 0, st>>>(
+                                   reinterpret_cast<const uint4*>(memory), each, places_of,
+                                   static_cast<std::uint32_t>(i) * static_cast<std::uint32_t>(ctas / each));
+                             },
+                             std::max(8, static_cast<int>(8 * device_.l2_bytes() / bytes))});
+      }
+  for (std::size_t first = 0; first < sequences.size(); first += 12) {
+    const auto begin = sequences.begin() + static_cast<std::ptrdiff_t>(first);
+    const std::vector<Timing> times = timer_.run(
+        std::vector<Sequence>(begin, std::min(begin + 12, sequences.end())), timing_);
+    for (std::size_t i = 0; i < times.size(); ++i) {
+      const Row& r = rows[first + i];
+      report_.micro("cold_read_spread",
+                    Json().integer("bytes", r.bytes).integer("chunk_bytes", r.chunk).integer("span_bytes", r.span),
+                    times[i]);
+    }
+  }
+
+  // One line of each page, at an offset that differs from page to page; all lines stay in the cache.
+  constexpr int kHops = 2000;
+  constexpr std::int64_t kPage = 2 << 20, kPitch = kPage + 4096 + 128;
+  for (std::int64_t pages = 16; pages * kPitch <= span; pages *= 2) {
+    page_chain_kernel<<<64, 256, 0, timer_.stream()>>>(memory, kPitch, static_cast<std::uint32_t>(pages));
+    CUDA_CHECK(cudaMemsetAsync(state, 0, 4, timer_.stream()));
+    Timing t = timer_.run(
+        {"", [=](cudaStream_t st, int) { page_chase_kernel<<<1, 1, 0, st>>>(memory, kPitch, kHops, state); }},
+        timing_);
+    for (double* us : {&t.us, &t.median_us, &t.min_us, &t.p90_us}) *us /= kHops;
+    report_.micro("page_chase", Json().integer("pages", pages).integer("pitch", kPitch).integer("hops", kHops), t);
+  }
+  CUDA_CHECK(cudaFree(memory));
+  CUDA_CHECK(cudaFree(state));
+}
+
+// Instruction fetch: code alone (it stays in the SM's caches), and after a read that empties the last-level cache.
+// Then what a change of the on-chip memory's division costs.
+void Micro::code() {
+  constexpr std::int64_t kBytes = 128ll << 20;
+  const int count = places(kBytes);
+  const auto ctas = static_cast<unsigned>(device_.sms());
+  using Kernel = void (*)(float);
+  const std::vector<std::pair<int, Kernel>> kernels = {
+      {64, code_kernel<64>}, {1024, code_kernel<1024>}, {4096, code_kernel<4096>}, {8192, code_kernel<8192>}};
+  std::vector<Sequence> sequences;
+  sequences.push_back(
+      {"", [=, this](cudaStream_t st, int i) { plain_read(st, pool_.bf16 + i % count * kBytes, kBytes); }, count});
+  for (const auto& [size, kernel] : kernels) {
+    sequences.push_back({"", [=](cudaStream_t st, int) { kernel<<<ctas, 32, 0, st>>>(1.0f); }});
+    sequences.push_back({"",
+                         [=, this](cudaStream_t st, int i) {
+                           plain_read(st, pool_.bf16 + i % count * kBytes, kBytes);
+                           kernel<<<ctas, 32, 0, st>>>(1.0f);
+                         },
+                         count, 2});
+  }
+  std::vector<Timing> times = timer_.run(sequences, timing_);
+  report_.micro("code_fetch", Json().integer("code_bytes", 0).integer("read_bytes", kBytes), times[0]);
+  for (std::size_t i = 0; i < kernels.size(); ++i)
+    for (const bool cold : {false, true})
+      report_.micro("code_fetch",
+                    Json().integer("code_bytes", 16 * kernels[i].first).integer("read_bytes", cold ? kBytes : 0),
+                    times[1 + 2 * i + (cold ? 1 : 0)]);
+
+  CUDA_CHECK(cudaFuncSetAttribute(empty_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 196608));
+  sequences.clear();
+  const std::vector<std::pair<std::size_t, std::size_t>> pairs = {
+      {0, 0}, {196608, 196608}, {0, 196608}, {0, 16384}, {0, 65536}, {65536, 196608}};
+  for (const auto& [first, second] : pairs)
+    sequences.push_back({"",
+                         [=](cudaStream_t st, int) {
+                           empty_kernel<<<ctas, 128, first, st>>>();
+                           empty_kernel<<<ctas, 128, second, st>>>();
+                         },
+                         1, 2});
+  times = timer_.run(sequences, timing_);
+  for (std::size_t i = 0; i < pairs.size(); ++i)
+    report_.micro("shared_switch",
+                  Json()
+                      .integer("first_bytes", static_cast<std::int64_t>(pairs[i].first))
+                      .integer("second_bytes", static_cast<std::int64_t>(pairs[i].second))
+                      .integer("ctas", ctas),
+                  times[i]);
+}
+
 }  // namespace
 
 void plain_read(cudaStream_t stream, const std::uint8_t* p, std::int64_t bytes) {
@@ -506,6 +660,9 @@ void run_micro(const Options& options, const Device& device, Timer& timer, const
     micro.latency();
     micro.writes();
     report.note("micro: latency, writes");
+    micro.translation();
+    micro.code();
+    report.note("micro: address translation, instruction fetch");
   }
   run_micro_compute(options, device, timer, pool, report);
 }
