@@ -43,6 +43,8 @@ std::vector<Candidate> candidates(const std::string& strategy) {
   } else if (strategy == "stream_gemv") {
     list.push_back({"up.step_ns", 100, 0.5, 5000});
     list.push_back({"down.step_ns", 100, 0.5, 5000});
+    list.push_back({"up.inputs_ns", 30, 0.5, 2000});
+    list.push_back({"down.inputs_ns", 30, 0.5, 2000});
     list.push_back({"up.byte_weight", 1.02, 1.0, 1.5});
     list.push_back({"down.byte_weight", 1.02, 1.0, 1.5});
   } else if (strategy == "grouped_gemm_persistent") {

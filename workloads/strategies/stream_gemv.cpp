@@ -7,10 +7,7 @@
 // token's picks and writes the combined row (16-bit weights), or one per (pick, rows), then a combine. A K-step of a
 // kernel without software pipelining is load -> wait -> convert and multiply: nothing of its own overlaps, other
 // warps do.
-// persistent=1 models streaming as a CUDA kernel with one CTA a unit does it: the CTAs share the rows of all active
-// experts, each keeps a ring of copies in flight from its first tile to its last, the matrix pipe multiplies up to 16
-// picks of an expert in one pass, sums stay on chip; down gives a CTA whole blocks of output rows for all experts, so
-// that the combine can be fused.
+// persistent=1: persistent_stream.h.
 // Leaves out: the activation row's own traffic (it stays in the unit's cache), instruction fetch.
 // Compared: H200, 1-64 tokens, bf16 and fp8_block128 (validation/README.md).
 #include <algorithm>
@@ -19,6 +16,7 @@
 #include "sim/units/integer.h"
 #include "workloads/strategies/blocks.h"
 #include "workloads/strategies/catalogue.h"
+#include "workloads/strategies/persistent_stream.h"
 
 namespace moesim {
 namespace {
@@ -144,108 +142,8 @@ void add_down(Chain& chain, const LowerRequest& request, const GemvShape& shape,
   chain.add(std::move(kernel), shape.launch);
 }
 
-// --- persistent: a pass over the active experts' rows ---
-
-constexpr std::int64_t kRingBytes = 131072;  // in flight of a CTA; its room is a quarter more, for padding and sums
-constexpr std::int64_t kPassPicks = 16;      // of an expert that one pass multiplies
-constexpr std::int64_t kPassRows = 8;        // weight rows of a tile
-constexpr std::int64_t kPassBytes = 512;     // of a row in a step
-constexpr std::int64_t kPicksOfProduct = 4;  // columns of a matrix instruction hold 4 picks, twice
-constexpr std::int64_t kColumnsOfProduct = 8;
-constexpr double kWeightsOfProduct = 256;  // 16 x 16
-
-std::int64_t passes_of(const MoeLayer& layer, std::int64_t most_picks) {
-  std::int64_t passes = 0;
-  for (const std::int64_t rows : layer.rows) passes += divide_up(rows, most_picks);
-  return passes;
-}
-
-// `n` rows of K `k` of each active expert in blocks of kPassRows; a unit gets whole pieces of `blocks_of_piece`.
-void add_pass(Chain& chain, const LowerRequest& request, const std::string& side, std::int64_t n, std::int64_t k,
-              Bytes matrix, std::int64_t blocks_of_piece) {
-  const MoeLayer& layer = request.layer;
-  const Device device(request.hardware, request.clock_hz);
-  const std::int64_t passes = passes_of(layer, kPassPicks);
-  const std::int64_t blocks = divide_up(n, kPassRows) * passes;
-  const std::int64_t pieces = divide_up(blocks, blocks_of_piece);
-  const std::int64_t ctas = std::min(device.units(), pieces);
-  const double block_bytes = matrix.as_double() * static_cast<double>(passes) / static_cast<double>(blocks);
-  const double row_bytes = static_cast<double>(k) * payload_bits(layer.weights) / 8;
-  const std::int64_t block_steps = std::llround(std::ceil(row_bytes / static_cast<double>(kPassBytes)));
-  const double step_weights = static_cast<double>(kPassRows * k) / static_cast<double>(block_steps);
-  const double columns =
-      static_cast<double>(kColumnsOfProduct * passes_of(layer, kPicksOfProduct)) / static_cast<double>(passes);
-  const std::int64_t warps = parameter(request, side + ".num_warps", 16);
-  const auto on_chip = static_cast<std::int64_t>(device.constant(Hw::kSharedMaxPerItem));
-  const std::int64_t ring = parameter(request, side + ".bytes_in_flight", std::min(kRingBytes, 3 * on_chip / 4));
-
-  ItemClass item;
-  item.stages = static_cast<double>(ring) / static_cast<double>(kPassRows * kPassBytes);
-  item.first_share = static_cast<double>(layer.active) / static_cast<double>(passes);
-  const DequantWork dequant = dequant_to_matrix(layer.weights, {Dtype::kBf16, 0});
-  item.pipe_seconds[static_cast<std::size_t>(PipeKind::kVector)] =
-      device.vector_seconds(step_weights * dequant.multiply_adds, step_weights * dequant.conversions);
-  item.pipe_seconds[static_cast<std::size_t>(PipeKind::kMatrix)] = device.seconds(
-      2 * step_weights * columns / (device.constant(Hw::kMatrixBf16) * device.constant(Hw::kMatrixSyncFraction)));
-  item.pipe_seconds[static_cast<std::size_t>(PipeKind::kLoadPort)] =
-      device.load_port_seconds(block_bytes / static_cast<double>(block_steps));
-  item.load_latency = duration_from_seconds(device.constant(Hw::kAsyncCopyLatency));
-  // Each warp has its own ring: the chains of `warps` steps go on side by side. A chain fetches the picks' inputs for
-  // each product, from on-chip memory where all inputs fit beside the ring, else from the cache.
-  const std::int64_t room = on_chip - ring - ring / 4;
-  const std::int64_t inputs = 2 * k * (side == "up" ? layer.tokens : layer.picks);
-  const double products = step_weights / kWeightsOfProduct * columns / kColumnsOfProduct;
-  item.step_latency = device.duration((device.constant(Hw::kMatrixLatency) + 2 * device.constant(Hw::kSharedLatency)) /
-                                      static_cast<double>(warps));
-  if (inputs > room) item.step_latency += device.cache_round_trips(products / static_cast<double>(warps));
-  item.step_issue = device.duration(static_cast<double>(kPassRows * kPassBytes) /
-                                    (static_cast<double>(warps) * device.constant(Hw::kAsyncCopyPerWarp)));
-  item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
-  item.prologue_after = device.cache_round_trips(2);  // the groups of picks, then their numbers
-  item.epilogue = device.duration(5 * device.constant(Hw::kSharedLatency) + device.constant(Hw::kBarrier)) +
-                  device.cache_round_trips(1);
-
-  Kernel kernel;
-  kernel.name = kernel.stage = side == "up" ? "gemm1" : "gemm2";
-  const double distinct = matrix.as_double() * static_cast<double>(layer.active) / static_cast<double>(blocks);
-  const std::int64_t rest = pieces % ctas;
-  const auto add_ctas = [&](std::int64_t count, std::int64_t pieces_of_cta) {
-    if (count == 0) return;
-    const std::int64_t blocks_of_cta = std::min(pieces_of_cta * blocks_of_piece, blocks);
-    item.steps = blocks_of_cta * block_steps;
-    item.read = Bytes(std::llround(block_bytes * static_cast<double>(blocks_of_cta)));
-    item.write = Bytes(2 * blocks_of_cta * kPassRows);
-    ItemGroup group;
-    group.item_class = static_cast<std::uint32_t>(kernel.classes.size());
-    group.count = count;
-    // Each class streams rows of its own: a region of its own.
-    group.region = chain.region(side, Bytes(std::llround(distinct * static_cast<double>(blocks_of_cta * count))));
-    kernel.classes.push_back(item);
-    kernel.groups.push_back(group);
-  };
-  add_ctas(rest, pieces / ctas + 1);
-  add_ctas(ctas - rest, pieces / ctas);
-  chain.add(std::move(kernel), {warps * static_cast<std::int64_t>(request.hardware[Hw::kWarpSize]),
-                                parameter(request, side + ".registers", 126),
-                                parameter(request, side + ".shared_bytes", ring + ring / 4)});
-}
-
-Lowered lower_persistent(const LowerRequest& request) {
-  const MoeLayer& layer = request.layer;
-  Chain chain(request);
-  if (request.scope == Scope::kMoeLayer) add_routing(chain, request, true, 1);
-  if (layer.picks > 0) {
-    add_pass(chain, request, "up", layer.up_width(), layer.hidden, layer.up_bytes(), 1);
-    add_pass(chain, request, "down", layer.hidden, layer.intermediate, layer.down_bytes(),
-             passes_of(layer, kPassPicks));
-  }
-  if (parameter(request, "down.fused", 1) == 0) add_combine(chain, request);
-  if (request.scope == Scope::kMoeLayer) add_shared_experts(chain, request);
-  return chain.seal();
-}
-
 Lowered lower(const LowerRequest& request) {
-  if (parameter(request, "persistent", 0) != 0) return lower_persistent(request);
+  if (parameter(request, "persistent", 0) != 0) return lower_persistent_stream(request);
   const MoeLayer& layer = request.layer;
   const bool wide = payload_bits(layer.weights) >= 16;
   const GemvShape up =

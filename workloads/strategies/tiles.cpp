@@ -164,7 +164,8 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
   if (blocked && !tile.bulk_copies) {
     // Scales are loaded in the step that needs them: a step that begins a new line of theirs waits for memory.
     const double scale_bytes = static_cast<double>(product.k) / static_cast<double>(kScaleBlock) * kScaleBytes;
-    item.prologue_after += duration_from_seconds(std::ceil(scale_bytes / kLineBytes) * device.constant(Hw::kHbmLatency));
+    item.prologue_after +=
+        duration_from_seconds(std::ceil(scale_bytes / kLineBytes) * device.constant(Hw::kHbmLatency));
   }
   item.epilogue = device.cache_round_trips(1);  // results leave
   return item;

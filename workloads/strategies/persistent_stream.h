@@ -1,0 +1,19 @@
+// Weight streaming as a CUDA kernel with one CTA a unit does it (stream_gemv:persistent=1).
+//
+// Models: the CTAs share the weight rows of all active experts in blocks of 8; each keeps a ring of copies in flight from
+// its first block to its last. The matrix pipe multiplies up to 16 picks of an expert in one pass over its rows, 8 at a
+// time. Up: each CTA has a run of the blocks, expert after expert, so that CTAs with an expert of many picks work longer.
+// Down: each CTA has all experts' blocks of its own output rows, so that the combine is local.
+// Inputs: of all picks on chip where they fit, else fetched from the cache for every block of rows, which costs cache
+// bandwidth and a round trip for as many as a warp's registers hold.
+// Leaves out: barriers between batches of blocks, what the first-level cache keeps of the inputs.
+// Compared: H200, bf16 and fp8_block128, 1 to 64 tokens, three routings (validation/README.md).
+#pragma once
+
+#include "workloads/strategies/strategy.h"
+
+namespace moesim {
+
+Lowered lower_persistent_stream(const LowerRequest& request);
+
+}  // namespace moesim
