@@ -1,9 +1,13 @@
 """The Triton kernels. Sizes are runtime integers, so that few variants are compiled: K and N are multiples of 16 in every
 model, and what depends on the batch is never specialised on."""
 
+import os
+
 import triton
 import triton.language as tl
 
+# The interpreter multiplies the bit patterns of bf16: there products are taken in float32.
+INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1")
 BATCH = ["picks", "topk", "rows_of_input"]
 
 
@@ -38,6 +42,8 @@ def gg_kernel(
             a_s = tl.load(a_scale_at + k0 // 128, mask=valid, other=0.0)
             b_s = tl.load(b_scale_at + k0 // 128)
             acc += tl.dot(a_tile, b_tile) * (a_s * b_s)[:, None]
+        elif INTERPRETED:
+            acc = tl.dot(a_tile.to(tl.float32), b_tile.to(tl.float32), acc)
         else:
             acc = tl.dot(a_tile, b_tile, acc)
         a_at += BLOCK_K

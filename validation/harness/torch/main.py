@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 import shapes
-from report import Report
+from report import Report, told
 
 EXIT_WRONG, EXIT_INPUT, EXIT_DEVICE = 1, 2, 3
 DEFAULT_SEED = 20260101
@@ -44,30 +44,25 @@ def arguments(argv):
 
 
 def tiny_points():
-    """Every kernel, tile and tail: K and N that no block divides, one row an expert and many."""
-    even = shapes.Model("tiny", 256, 128, 8, 2)
-    odd = shapes.Model("tiny-odd", 192, 96, 4, 2)
+    """Every kernel, tile and tail: widths that no block divides, one row an expert and many."""
+    even, few = shapes.Model("tiny", 256, 128, 8, 2), shapes.Model("tiny-few", 256, 128, 2, 1)
+    odd, half = shapes.Model("tiny-odd", 192, 96, 4, 2), shapes.Model("tiny-half", 128, 256, 4, 2)
     for weights in ("bf16", "fp8_block128"):
-        for tokens in (1, 9, 100, 300, 500):
-            yield shapes.Point(even, 1, weights, "zipf:1.0" if tokens == 9 else "uniform", tokens)
-    yield shapes.Point(odd, 1, "bf16", "uniform", 5)
-    yield shapes.Point(odd, 1, "bf16", "same", 120)
-    yield shapes.Point(dataclass_with(even, intermediate=256), 2, "fp8_block128", "uniform", 3)
-
-
-def dataclass_with(model, **changes):
-    import dataclasses
-
-    return dataclasses.replace(model, **changes)
+        yield shapes.Point(even, 1, weights, "uniform", 1)
+        yield shapes.Point(even, 1, weights, "zipf:1.0", 3)
+        for tokens in (60, 140, 220):  # row tiles of 32, 64 and 128
+            yield shapes.Point(few, 1, weights, "uniform", tokens, stream=False)
+    yield shapes.Point(odd, 1, "bf16", "same", 2)
+    yield shapes.Point(half, 2, "fp8_block128", "uniform", 2)
 
 
 def interpret(options):
-    """The kernels under Triton's interpreter against the reference. Writes nothing but a temporary folder."""
+    """The kernels under Triton's interpreter against the reference."""
     os.environ["TRITON_INTERPRET"] = "1"
     import moe
 
     with tempfile.TemporaryDirectory() as folder:
-        report = Report(options.output or folder, options.budget, append=True)
+        report = Report(folder, options.budget, append=False)
         runner = moe.Runner(moe.Pool("cpu", 4e6, 2e6, 4096, options.seed), report, options.seed)
         for point in tiny_points():
             runner.run(moe.with_everything(point), cache_bytes=1)
@@ -111,7 +106,7 @@ def measure(options, argv):
             runner.run(point, card.cache_bytes())
             torch.cuda.synchronize()
         except Exception as problem:
-            report.refuse(f"{point}: {type(problem).__name__}: {str(problem).splitlines()[0][:200]}")
+            report.refuse(f"{point}: {told(problem)}")
             try:
                 torch.cuda.synchronize()
             except RuntimeError:
@@ -128,7 +123,7 @@ def go_on(options, argv, number, report, as_key):
     given = [a for a in argv if a != "--append"]
     given += ["--append", "--from-point", str(number), "--wrong", str(report.wrong)]
     given += ["--spent", f"{report.elapsed_s():.1f}"] + (["--provenance-key"] if as_key else [])
-    os.execv(sys.executable, [sys.executable, os.path.abspath(__file__), *given])
+    os.execv(sys.executable, [sys.executable, "-B", "-u", os.path.abspath(__file__), *given])
 
 
 def main(argv):

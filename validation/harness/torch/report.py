@@ -28,6 +28,11 @@ def graph_lengths(rough_us, rotation, nodes, long_us, most_nodes):
     return max(1, rotations // 4) * rotation, rotations * rotation
 
 
+def told(problem):
+    """An exception in one line."""
+    return f"{type(problem).__name__}: {' '.join(str(problem).split())[:240]}"
+
+
 @dataclass
 class Timing:
     slopes: list = field(default_factory=list)
@@ -102,11 +107,11 @@ class Report:
         self.wrong = wrong  # kernels refused, and implementations or points that failed
         self.rows = 0
         self.summary = []
-        path = self.output / "measurements.jsonl"
-        torn = append and path.exists() and path.stat().st_size and path.read_bytes()[-1:] != b"\n"
-        self.file = open(path, "a" if append else "w", encoding="utf-8")
-        if torn:  # the writer before was stopped in a row
-            self.file.write("\n")
+        self.path = self.output / "measurements.jsonl"
+        if not append or not self.path.exists():
+            self.path.write_bytes(b"")
+        elif self.path.stat().st_size and self.path.read_bytes()[-1:] != b"\n":  # the writer before was stopped in a row
+            self._write("\n")
 
     def elapsed_s(self):
         return time.monotonic() - self.start
@@ -126,9 +131,12 @@ class Report:
         if not (math.isfinite(row["us"]) and row["us"] > 0 and row["p90_us"] > 0):
             self.refuse(f"{row['model']['name']} {row['strategy']} {row['stage']}: time {row['us']} us")
             return
-        self.file.write(json.dumps(row) + "\n")
-        self.file.flush()
+        self._write(json.dumps(row) + "\n")
         self.rows += 1
+
+    def _write(self, text):
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(text)
 
     def provenance(self, fields, append):
         """OUTPUT/provenance.json; with `append` under the key "torch" of the one that is there."""
