@@ -29,6 +29,7 @@ def arguments(argv):
     parser.add_argument("--from-point", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--wrong", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--spent", type=float, default=0.0, help=argparse.SUPPRESS)
+    parser.add_argument("--command", help=argparse.SUPPRESS)
     parser.add_argument("--provenance-key", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     if options.output is None and not options.interpret:
@@ -83,8 +84,8 @@ def measure(options, argv):
     report = Report(options.output, options.budget, options.append, options.wrong, options.spent)
     card = Card()
     report.note(f"{card.properties.name}, driver {card.nvml.driver()}, PyTorch {torch.__version__}")
-    fields = {"command": shlex.join(["validation/harness/torch/run", *argv]), **card.provenance()}
-    fields.update(seed=options.seed, quick=options.quick, append=options.append)
+    command = options.command or shlex.join(["validation/harness/torch/run", *argv])
+    fields = {"command": command, **card.provenance(), "seed": options.seed, "quick": options.quick}
     as_key = options.provenance_key or (options.append and options.from_point == 0)
     report.provenance(fields, as_key)  # again at the end; so that an interrupted run has one
     timer = Timer(card, options.seed + options.from_point, moe.Recorder())
@@ -110,18 +111,17 @@ def measure(options, argv):
             try:
                 torch.cuda.synchronize()
             except RuntimeError:
-                go_on(options, argv, number + 1, report, as_key)
+                go_on(argv, number + 1, report, command, as_key)
     report.provenance(fields, as_key)
     report.print_summary()
     return EXIT_WRONG if report.wrong else 0
 
 
-def go_on(options, argv, number, report, as_key):
-    """A new process with a sound device goes on after the point; rows are kept."""
+def go_on(argv, number, report, command, as_key):
+    """A new process with a sound device goes on at point `number`; rows are kept."""
     for text in report.summary:
         print(text, flush=True)
-    given = [a for a in argv if a != "--append"]
-    given += ["--append", "--from-point", str(number), "--wrong", str(report.wrong)]
+    given = [*argv, "--append", "--from-point", str(number), "--wrong", str(report.wrong), "--command", command]
     given += ["--spent", f"{report.elapsed_s():.1f}"] + (["--provenance-key"] if as_key else [])
     os.execv(sys.executable, [sys.executable, "-B", "-u", os.path.abspath(__file__), *given])
 

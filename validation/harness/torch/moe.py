@@ -17,21 +17,21 @@ ROW_BLOCK = 1024  # elements of a program of the SiLU and combine kernels
 
 
 class Recorder:
-    """Facts of the Triton kernels started while it is on."""
+    """Starts Triton kernels, and notes their facts within `with`."""
 
     def __init__(self):
         self.facts = None
 
-    def start(self):
+    def __enter__(self):
         self.facts = []
+        return self
 
-    def stop(self):
-        facts, self.facts = self.facts, None
-        return facts
+    def __exit__(self, *_):
+        self.facts = None
 
     def launch(self, kernel, grid, *arguments, **options):
         compiled = kernel[grid](*arguments, **options)
-        if self.facts is not None:
+        if self.facts is not None and compiled is not None:  # none under the interpreter
             self.facts.append(
                 {
                     "name": compiled.name,
@@ -479,6 +479,7 @@ class Runner:
             return
         from timing import Sequence
 
+        before = self.report.rows
         sequences = [Sequence(c.launch, len(s.routings), c.nodes) for c in good]
         results = self.timer.run(sequences, self.samples, self.long_us)
         for candidate, timing in zip(good, results):
@@ -491,7 +492,7 @@ class Runner:
             if candidate.stage == "total" and (point.tokens <= 4 or point.tokens >= 64):
                 rate = s.active * point.expert_bytes / timing.us / 1e6
                 self.report.summary.append(f"{str(point):<44} {name:<24} {timing.us:>10.2f} us {rate:>6.2f} TB/s")
-        self.report.note(f"{point}: {len(good)} rows")
+        self.report.note(f"{point}: {self.report.rows - before} rows")
 
 
 def with_everything(point):

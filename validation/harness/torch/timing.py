@@ -7,7 +7,7 @@ from typing import Callable
 import torch
 
 from card import GraphReader, merged
-from report import Timing, graph_lengths
+from report import Timing, graph_lengths, told
 
 MOST_NODES = 1200
 WAIT_CLOCKS, CLOCKS_A_NODE = 60_000, 500  # the device spins while the host queues a graph
@@ -57,12 +57,13 @@ class Timer:
         graph = self._capture(sequence.launch, 1)
         try:
             timing.kernels = self.reader.kernels(graph.raw_cuda_graph())
-        except (OSError, RuntimeError, AttributeError) as error:
-            self.recorder.start()
-            self._capture(sequence.launch, 1).reset()
-            timing.kernels = merged(self.recorder.stop())
-            timing.kernels_from = f"Triton, without library kernels ({error})"
-        graph.reset()
+        except Exception as error:  # facts are not worth a row
+            timing.kernels_from = f"Triton, without library kernels ({told(error)})"
+            with self.recorder as recorder:
+                self._capture(sequence.launch, 1).reset()
+                timing.kernels = merged(recorder.facts)
+        finally:
+            graph.reset()
 
     def _once(self, graph, nodes, clocks=None):
         torch.cuda._sleep(WAIT_CLOCKS + CLOCKS_A_NODE * nodes)
