@@ -1,0 +1,154 @@
+"""python3 self_test.py: what needs neither PyTorch nor a GPU."""
+
+import json
+import tempfile
+import unittest
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+
+import report
+import shapes
+
+SMALL = shapes.Model("small", 256, 128, 8, 2)
+CUDA_ROWS = Path(__file__).parents[2] / "measured/h200-cuda-2026-11-29/moe/measurements.jsonl"
+H200_CACHE_BYTES = 62_914_560
+
+
+class Routing(unittest.TestCase):
+    def test_same_seed_same_picks(self):
+        for routing in ("uniform", "zipf:1.0", "same"):
+            first = shapes.draw_picks(SMALL, routing, 3, 5, 7)
+            self.assertEqual(first, shapes.draw_picks(SMALL, routing, 3, 5, 7))
+            self.assertNotEqual(first, shapes.draw_picks(SMALL, routing, 3, 5, 8))
+
+    def test_a_token_picks_distinct_experts(self):
+        for routing in ("uniform", "zipf:1.0", "same"):
+            for picks in shapes.draw_picks(SMALL, routing, 4, 50, 1):
+                for token in range(50):
+                    pair = picks[2 * token : 2 * token + 2]
+                    self.assertEqual(len(set(pair)), 2)
+                    self.assertTrue(all(0 <= e < SMALL.experts for e in pair))
+
+    def test_same_has_topk_active_experts(self):
+        for picks in shapes.draw_picks(SMALL, "same", 4, 9, 1):
+            self.assertEqual(len(set(picks)), SMALL.topk)
+
+    def test_zipf_follows_popularity(self):
+        one = shapes.Model("one", 256, 128, 4, 1)
+        (picks,) = shapes.draw_picks(one, "zipf:1.0", 1, 20_000, 3)
+        shares = sorted((n / 20_000 for n in Counter(picks).values()), reverse=True)
+        total = 1 + 1 / 2 + 1 / 3 + 1 / 4
+        for rank, share in enumerate(shares):
+            self.assertAlmostEqual(share, 1 / (rank + 1) / total, delta=0.015)
+
+    def test_trace_is_written_once_and_reused(self):
+        point = shapes.Point(SMALL, 1, "bf16", "zipf:1.0", 3)
+        with tempfile.TemporaryDirectory() as folder:
+            picks, path = shapes.routed_picks(folder, point, 4, seed=1, reuse=True)
+            self.assertEqual(path.name, "small-zipf-1.0-T3-R4.npy")
+            self.assertEqual(shapes.read_npy(path)[0], (4, 3, 2))
+            self.assertEqual(shapes.routed_picks(folder, point, 4, seed=2, reuse=True)[0], picks)
+            self.assertNotEqual(shapes.routed_picks(folder, point, 4, seed=2, reuse=False)[0], picks)
+            shapes.write_npy(path, [[0, 99] * 3] * 4, 3, 2)
+            with self.assertRaises(ValueError):
+                shapes.routed_picks(folder, point, 4, seed=1, reuse=True)
+
+    def test_traces_of_the_cuda_harness_are_found(self):
+        """Both harnesses choose the same repeats for a point, so that a cell of `validate` pairs their rows."""
+        models = {m.name: m for m in shapes.MODELS}
+        rows = [json.loads(line) for line in CUDA_ROWS.read_text(encoding="utf-8").splitlines()]
+        pools = {"bf16": shapes.BF16_POOL_BYTES, "fp8_block128": shapes.E4M3_POOL_BYTES}
+        self.assertTrue(rows)
+        for row in rows:
+            point = shapes.Point(models[row["model"]["name"]], row["tp"], row["weights"], row["routing"], row["tokens"])
+            repeats, _ = shapes.repeats_and_layers(point, H200_CACHE_BYTES, pools[row["weights"]])
+            self.assertEqual(row["routed_trace"], "routes/" + shapes.trace_name(point, repeats))
+
+    def test_the_same_points_as_the_cuda_harness(self):
+        measured = {(p.model.name, p.tp, p.weights, p.routing, p.tokens) for p in shapes.points(quick=False)}
+        for line in CUDA_ROWS.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            if row["tokens"] not in (128, 512):
+                key = (row["model"]["name"], row["tp"], row["weights"], row["routing"], row["tokens"])
+                self.assertIn(key, measured)
+
+
+class Rows(unittest.TestCase):
+    def test_padding_keeps_every_pick_once(self):
+        (picks,) = shapes.draw_picks(SMALL, "zipf:1.0", 1, 40, 5)
+        order, place, groups = shapes.sort_by_expert(picks)
+        self.assertEqual([order[place[p]] for p in range(len(picks))], list(range(len(picks))))
+        for block_m in (16, 32):
+            rows, block_expert = shapes.pad_rows(order, groups, block_m)
+            self.assertEqual(len(rows), block_m * len(block_expert))
+            self.assertEqual(sorted(p for p in rows if p < len(picks)), list(range(len(picks))))
+            for i, pick in enumerate(rows):
+                if pick < len(picks):
+                    self.assertEqual(picks[pick], block_expert[i // block_m])
+
+    def test_offsets_count_empty_experts(self):
+        _, _, groups = shapes.sort_by_expert([3, 1, 3, 5])
+        self.assertEqual(shapes.expert_offsets(groups, 7), [0, 1, 1, 3, 3, 4, 4])
+
+    def test_tiles(self):
+        self.assertEqual(shapes.grouped_tile(16, False)["block_m"], 16)
+        self.assertEqual(shapes.grouped_tile(16.1, False)["block_m"], 32)
+        self.assertEqual(shapes.grouped_tile(500, True), dict(block_m=128, block_n=128, block_k=128, num_warps=8, num_stages=3))
+
+
+class Slopes(unittest.TestCase):
+    def test_replay_cost_is_not_in_the_slope(self):
+        timing = report.Timing()
+        for cost in (3.0, 50.0):
+            timing.add(cost + 10 * 7.5, cost + 40 * 7.5, 10, 40)
+        self.assertAlmostEqual(timing.us, 7.5)
+
+    def test_lengths_are_whole_rotations(self):
+        for rough, rotation, nodes in ((0.1, 4, 1), (5000, 2, 700), (60, 13, 4), (1.5, 64, 1)):
+            short, long = report.graph_lengths(rough, rotation, nodes, 2500, 1200)
+            self.assertEqual((short % rotation, long % rotation), (0, 0))
+            self.assertLess(short, long)
+
+    def test_quantile(self):
+        self.assertEqual(report.quantile([3, 1, 2], 0.5), 2)
+        self.assertAlmostEqual(report.quantile([0, 10], 0.1), 1)
+
+
+class Reports(unittest.TestCase):
+    def row(self, us):
+        candidate = SimpleNamespace(activations="bf16", strategy="s", implementation={"name": "i"}, stage="total")
+        timing = report.Timing(slopes=[us, us], chains=8, sm_mhz=1980, reasons=4)
+        return report.row_of("h200", shapes.Point(SMALL, 1, "bf16", "same", 1), "routes/t.npy", 2.0, candidate, timing, "x")
+
+    def test_rows_are_appended_and_torn_lines_ended(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "measurements.jsonl"
+            path.write_text('{"schema"', encoding="utf-8")
+            written = report.Report(folder, 1, append=True)
+            written.line(self.row(12.5))
+            lines = path.read_text(encoding="utf-8").splitlines()
+            self.assertEqual(len(lines), 2)
+            self.assertTrue(json.loads(lines[1])["power_capped"])
+            report.Report(folder, 1, append=False)
+            self.assertEqual(path.read_text(encoding="utf-8"), "")
+
+    def test_a_time_that_is_none_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            written = report.Report(folder, 1, append=False)
+            written.note = lambda text: None
+            written.line(self.row(-0.1))
+            self.assertEqual((written.rows, written.wrong), (0, 1))
+
+    def test_provenance_of_both_harnesses(self):
+        with tempfile.TemporaryDirectory() as folder:
+            written = report.Report(folder, 1, append=False)
+            path = Path(folder) / "provenance.json"
+            path.write_text('{"command": "cuda"}', encoding="utf-8")
+            written.provenance({"command": "torch"}, append=True)
+            whole = json.loads(path.read_text(encoding="utf-8"))
+            self.assertEqual((whole["command"], whole["torch"]["command"]), ("cuda", "torch"))
+
+
+if __name__ == "__main__":
+    unittest.main()
