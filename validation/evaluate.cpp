@@ -69,6 +69,8 @@ Parameters parameters_of(const MoeMeasurement& row, const std::vector<LaunchedKe
   }
   if (row.strategy == "grouped_gemm") {
     for (const char* name : {"block_m", "block_n", "block_k", "num_warps", "num_stages"}) take(name, name);
+    const auto instruction = row.parameters.find("instruction");
+    if (instruction != row.parameters.end() && instruction->second == "mma.sync") parameters["warp_level"] = 1;
   } else if (row.strategy == "stream_gemv") {
     for (const char* side : {"up", "down"}) {
       for (const char* name : {"block_n", "block_k", "num_warps"}) {

@@ -19,6 +19,7 @@ constexpr ParameterInfo kParameters[] = {
     {"num_warps", "4", "warps of a CTA", 1, 16},
     {"num_stages", "4 (3 for fp8_block128)", "pipeline stages as Triton counts them: one buffer fewer is held", 2, 16},
     {"swap_ab", "0", "1: weights on the row side of the matrix instruction, rows issued in eights", 0, 1},
+    {"warp_level", "0", "1: warp-level products (mma.sync) at any row count", 0, 1},
     {"up.registers", "48 + 2 per accumulator", "registers a thread as launched, up projection", 1, 512},
     {"up.shared_bytes", "what the buffers take", "on-chip bytes as launched, up projection", 0, 1 << 20},
     {"down.registers", "48 + 2 per accumulator", "the same of the down projection", 1, 512},
@@ -35,6 +36,7 @@ TileShape tile_of(const LowerRequest& request) {
   tile.warps = parameter(request, "num_warps", 4);
   tile.buffers = parameter(request, "num_stages", blocked ? 3 : 4) - 1;
   tile.swap_ab = parameter(request, "swap_ab", 0) != 0;
+  tile.warp_level = parameter(request, "warp_level", 0) != 0;
   return tile;
 }
 

@@ -47,7 +47,8 @@ bool is_fp8(WeightFormat format) { return format.dtype == Dtype::kFp8 || format.
 
 // Asynchronous instructions work on whole blocks of rows; smaller tiles take the synchronous path beside it, if any.
 bool beside_async(const Device& device, const TileShape& tile) {
-  return !tile.swap_ab && tile.block_m < static_cast<std::int64_t>(device.constant(Hw::kMatrixAsyncRows));
+  const auto async_rows = static_cast<std::int64_t>(device.constant(Hw::kMatrixAsyncRows));
+  return !tile.swap_ab && (tile.block_m < async_rows || (tile.warp_level && async_rows > kWarpLevelRows));
 }
 bool warp_level(const Device& device, const TileShape& tile) {
   const auto async_rows = static_cast<std::int64_t>(device.constant(Hw::kMatrixAsyncRows));

@@ -29,6 +29,7 @@ struct TileShape {
   std::int64_t buffers = 3;  // K-steps in flight
   bool bulk_copies = false;  // TMA: no per-warp issue limit
   bool swap_ab = false;      // weights on the row side; rows are issued in eights
+  bool warp_level = false;   // mma.sync at any row count
 };
 
 struct Product {

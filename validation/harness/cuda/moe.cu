@@ -316,6 +316,7 @@ void Runner::add_grouped(const Point& point, const Setting& s, std::vector<Candi
                                          .integer("block_k", tile.k)
                                          .integer("num_warps", tile.warps)
                                          .integer("num_stages", tile.stages)
+                                         .text("instruction", "mma.sync")
                                          .str();
   const auto routing = [&s](int i) -> const Routing& {
     return s.routings[static_cast<std::size_t>(i) % s.routings.size()];
