@@ -1,4 +1,4 @@
-"""The card: clocks by NVML, and the kernels of a captured graph by the driver. Both through ctypes, both may be missing."""
+"""The card: clocks by NVML, kernels of a captured graph by the driver. Both through ctypes, both may be missing."""
 
 import ctypes
 

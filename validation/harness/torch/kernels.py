@@ -1,5 +1,5 @@
-"""The Triton kernels. Sizes are runtime integers, so that few variants are compiled: K and N are multiples of 16 in every
-model, and what depends on the batch is never specialised on."""
+"""The Triton kernels. Sizes are runtime integers, so that few variants are compiled: K and N are multiples of 16 in
+every model, and what depends on the batch is never specialised on."""
 
 import os
 

@@ -22,9 +22,9 @@ def arguments(argv):
     parser.add_argument("--quick", action="store_true", help="four models, 1, 4 and 16 tokens")
     parser.add_argument("--models", metavar="LIST", help="comma-separated names")
     parser.add_argument("--seed", type=int, default=DEFAULT_SEED)
-    parser.add_argument("--budget", type=float, default=DEFAULT_BUDGET_S, metavar="SECONDS", help="no new point after it")
+    parser.add_argument("--budget", type=float, default=DEFAULT_BUDGET_S, metavar="SECONDS", help="no new point then")
     parser.add_argument("--append", action="store_true", help="add to the rows of OUTPUT and reuse its routed traces")
-    parser.add_argument("--interpret", action="store_true", help="check all kernels on the CPU with tiny shapes, no GPU")
+    parser.add_argument("--interpret", action="store_true", help="check all kernels on the CPU, no GPU")
     # A run that goes on in a new process after an error that stays with the device.
     parser.add_argument("--from-point", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--wrong", type=int, default=0, help=argparse.SUPPRESS)

@@ -9,6 +9,7 @@ import torch
 import kernels
 import shapes
 from report import row_of, told
+from timing import Sequence
 
 TOLERANCE = {"bf16": 0.02, "fp8_block128": 0.06}
 INTERPRETED_FP8_TOLERANCE = 0.1  # Triton 3.6's interpreter loses the carry when it rounds to e4m3
@@ -477,8 +478,6 @@ class Runner:
         good = self.checked(s)
         if not good or not self.timer:
             return
-        from timing import Sequence
-
         before = self.report.rows
         sequences = [Sequence(c.launch, len(s.routings), c.nodes) for c in good]
         results = self.timer.run(sequences, self.samples, self.long_us)

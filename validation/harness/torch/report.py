@@ -110,7 +110,7 @@ class Report:
         self.path = self.output / "measurements.jsonl"
         if not append or not self.path.exists():
             self.path.write_bytes(b"")
-        elif self.path.stat().st_size and self.path.read_bytes()[-1:] != b"\n":  # the writer before was stopped in a row
+        elif self.path.stat().st_size and self.path.read_bytes()[-1:] != b"\n":  # stopped in a row
             self._write("\n")
 
     def elapsed_s(self):

@@ -94,7 +94,8 @@ class Rows(unittest.TestCase):
     def test_tiles(self):
         self.assertEqual(shapes.grouped_tile(16, False)["block_m"], 16)
         self.assertEqual(shapes.grouped_tile(16.1, False)["block_m"], 32)
-        self.assertEqual(shapes.grouped_tile(500, True), dict(block_m=128, block_n=128, block_k=128, num_warps=8, num_stages=3))
+        wide = dict(block_m=128, block_n=128, block_k=128, num_warps=8, num_stages=3)
+        self.assertEqual(shapes.grouped_tile(500, True), wide)
 
 
 class Slopes(unittest.TestCase):
@@ -119,7 +120,8 @@ class Reports(unittest.TestCase):
     def row(self, us):
         candidate = SimpleNamespace(activations="bf16", strategy="s", implementation={"name": "i"}, stage="total")
         timing = report.Timing(slopes=[us, us], chains=8, sm_mhz=1980, reasons=4)
-        return report.row_of("h200", shapes.Point(SMALL, 1, "bf16", "same", 1), "routes/t.npy", 2.0, candidate, timing, "x")
+        point = shapes.Point(SMALL, 1, "bf16", "same", 1)
+        return report.row_of("h200", point, "routes/t.npy", 2.0, candidate, timing, "x")
 
     def test_rows_are_appended_and_torn_lines_ended(self):
         with tempfile.TemporaryDirectory() as folder:
