@@ -11,7 +11,7 @@ import report
 import shapes
 
 SMALL = shapes.Model("small", 256, 128, 8, 2)
-CUDA_ROWS = Path(__file__).parents[2] / "measured/h200-cuda-2026-11-29/moe/measurements.jsonl"
+CUDA_ROWS = Path(__file__).parents[2] / "measured/h200-2026-11-30/measurements.jsonl"
 H200_CACHE_BYTES = 62_914_560
 
 
