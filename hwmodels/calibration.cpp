@@ -17,7 +17,7 @@ constexpr const char* kSchema = "moesim.calibration/1";
 constexpr double kMost = 1e6;  // of any constant or error, in its unit
 constexpr std::int64_t kMostRows = 1'000'000'000;
 
-const std::vector<std::string> kKernels = {"up", "down", "gather", "helper"};
+const std::vector<std::string> kKernels = {"up", "down", "gemm", "gather", "helper"};
 const std::vector<std::string> kQuantities = {"start_us", "item_us", "step_ns", "inputs_ns", "in_flight", "byte_weight"};
 
 void check_names(const JsonView& constants) {

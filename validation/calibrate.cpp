@@ -33,14 +33,16 @@ struct Candidate {
 // What can belong to an implementation of a strategy. Ranges keep a fit physical.
 std::vector<Candidate> candidates(const std::string& strategy) {
   const Candidate start_up = {"up.start_us", 1.0, 0.01, 20}, start_down = {"down.start_us", 1.0, 0.01, 20};
-  const Candidate helper = {"helper.start_us", 0.2, 0.001, 5};
-  std::vector<Candidate> list = {start_up, start_down, helper};
-  if (strategy == "grouped_gemm") {
-    list.push_back({"up.in_flight", 0.6, 0.1, 2});
-    list.push_back({"up.step_ns", 50, 0.5, 5000});
+  const Candidate start = {"gemm.start_us", 1.0, 0.01, 20}, step = {"gemm.step_ns", 50, 0.5, 5000};
+  std::vector<Candidate> list = {{"helper.start_us", 0.2, 0.001, 5}};
+  if (strategy == "grouped_gemm") {  // one kernel does both projections
+    list.insert(list.end(), {start, step});
+    list.push_back({"gemm.in_flight", 0.6, 0.1, 2});
+    list.push_back({"gemm.item_us", 0.5, 0.01, 20});
     list.push_back({"up.byte_weight", 1.02, 1.0, 1.5});
     list.push_back({"down.byte_weight", 1.02, 1.0, 1.5});
   } else if (strategy == "stream_gemv") {
+    list.insert(list.end(), {start_up, start_down});
     list.push_back({"up.step_ns", 100, 0.5, 5000});
     list.push_back({"down.step_ns", 100, 0.5, 5000});
     list.push_back({"up.inputs_ns", 30, 0.5, 2000});
@@ -48,12 +50,16 @@ std::vector<Candidate> candidates(const std::string& strategy) {
     list.push_back({"up.byte_weight", 1.02, 1.0, 1.5});
     list.push_back({"down.byte_weight", 1.02, 1.0, 1.5});
   } else if (strategy == "grouped_gemm_persistent") {
-    list.push_back({"up.item_us", 0.5, 0.01, 20});
-    list.push_back({"down.item_us", 0.5, 0.01, 20});
-    list.push_back({"up.step_ns", 100, 0.5, 5000});
+    list.insert(list.end(), {start, step});
+    list.push_back({"gemm.item_us", 0.5, 0.01, 20});
+    list.push_back({"gemm.byte_weight", 1.02, 1.0, 1.5});
   } else if (strategy == "gather_gemv") {
+    list.insert(list.end(), {start_up, start_down});
     list.push_back({"gather.step_ns", 50, 0.5, 5000});
     list.push_back({"gather.start_us", 1.0, 0.01, 50});
+  } else {
+    list.push_back(start);
+    list.push_back(step);
   }
   return list;
 }

@@ -14,7 +14,8 @@ namespace {
 constexpr std::int64_t kHelperThreads = 128;
 constexpr std::int64_t kElementsPerCta = 1024;  // of an elementwise kernel, 8 a thread
 constexpr std::int64_t kMostSplit = 8;          // of K over CTAs, for products with few tiles
-constexpr double kBytes16 = 2;                  // intermediates are 16-bit
+constexpr double kClocksPerInstruction = 4;
+constexpr double kBytes16 = 2;  // intermediates are 16-bit
 
 // An elementwise kernel: `ctas` CTAs that each read `read` bytes in `rounds` dependent rounds of loads and write
 // `write`.
@@ -59,6 +60,8 @@ Duration Device::cache_round_trips(double count) const {
 double Device::vector_seconds(double multiply_adds, double conversions) const {
   return seconds(multiply_adds / hardware_[Hw::kVectorFma] + conversions / hardware_[Hw::kVectorConvert]);
 }
+
+Duration Device::code(double instructions) const { return duration(instructions * kClocksPerInstruction); }
 
 double Device::load_port_seconds(double bytes) const { return seconds(bytes / hardware_[Hw::kUnitLoadPort]); }
 
@@ -117,8 +120,10 @@ void apply_constants(Kernel& kernel, const ImplementationConstants& constants) {
                              : kernel.stage.starts_with("gather") ? "gather."
                                                                   : "";
   if (prefix.empty()) return;
-  const auto value = [&](const char* quantity, double neutral) {
-    const auto it = constants.find(prefix + quantity);
+  const bool projection = prefix == "up." || prefix == "down.";  // one kernel may do both
+  const auto value = [&](const std::string& quantity, double neutral) {
+    auto it = constants.find(prefix + quantity);
+    if (it == constants.end() && projection) it = constants.find("gemm." + quantity);
     return it == constants.end() ? neutral : it->second;
   };
   for (ItemClass& item : kernel.classes) {

@@ -24,6 +24,10 @@ class Device {
   // Seconds that a unit's pipe needs.
   [[nodiscard]] double vector_seconds(double multiply_adds, double conversions) const;
   [[nodiscard]] double load_port_seconds(double bytes) const;
+  // A warp's instructions one after another, 4 clocks each: the dependent-issue latency of integer and float32
+  // arithmetic from Volta on (Jia et al., arXiv 1804.06826). A CTA that begins or ends has one warp on each scheduler,
+  // and most of its instructions wait for the one before.
+  [[nodiscard]] Duration code(double instructions) const;
   [[nodiscard]] double constant(Hw id) const { return hardware_[id]; }
 
  private:
