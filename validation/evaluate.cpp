@@ -11,8 +11,10 @@
 #include <tuple>
 
 #include "sim/io/input_error.h"
+#include "sim/units/integer.h"
 #include "traces/routed_trace.h"
 #include "workloads/predict.h"
+#include "workloads/strategies/stack_profiles.h"
 
 namespace moesim {
 namespace {
@@ -22,19 +24,6 @@ double percentile(const std::vector<double>& sorted, double share) {
   const auto below = static_cast<std::size_t>(place);
   const std::size_t above = std::min(below + 1, sorted.size() - 1);
   return sorted[below] + (place - static_cast<double>(below)) * (sorted[above] - sorted[below]);
-}
-
-MoeModel model_of(const MoeMeasurement& row) {
-  MoeModel model;
-  model.name = row.model_name;
-  model.hidden = row.hidden;
-  model.expert_intermediate = row.intermediate;
-  model.experts = row.experts;
-  model.topk = row.topk;
-  model.gated = row.gated;
-  model.expert_weights = parse_format(row.weights, "weights");
-  model.other_weights = {Dtype::kBf16, 0};
-  return model;
 }
 
 std::optional<std::int64_t> number(const std::map<std::string, std::string>& parameters, const std::string& name) {
@@ -57,9 +46,19 @@ bool is_projection(const std::string& name) {
   return true;
 }
 
+// What the stack of the row's implementation launches by its own rules; empty for other implementations.
+Parameters stack_parameters(const MoeMeasurement& row) {
+  const StackProfile* const stack = find_stack(row.implementation);
+  if (stack == nullptr || row.strategy != stack->strategy) return {};
+  return stack->parameters({.experts = divide_up(row.experts, row.ep),
+                            .topk = row.topk,
+                            .tokens = row.tokens,
+                            .weights = parse_format(row.weights, "weights")});
+}
+
 // The row's tile configuration, registers and on-chip bytes as the strategy's parameters.
 Parameters parameters_of(const MoeMeasurement& row, const std::vector<LaunchedKernel>& kernels) {
-  Parameters parameters;
+  Parameters parameters = stack_parameters(row);
   const auto take = [&](const std::string& from, const std::string& to) {
     if (const auto value = number(row.parameters, from)) parameters[to] = *value;
   };
