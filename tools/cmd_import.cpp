@@ -20,7 +20,7 @@ namespace moesim {
 namespace {
 
 struct ImportFlags {
-  std::optional<std::string> format, in, device, out;
+  std::optional<std::string> format, in, device, out, tile_configs;
 };
 
 std::vector<std::string> importer_names() {
@@ -79,7 +79,9 @@ CommandResult run_import(const ImportFlags& flags) {
   const std::string& device = needed(flags.device, "--device", "the device that was measured");
   const std::string& out = needed(flags.out, "--out", "a folder");
   const HardwareModel hardware = HardwareFlags().load(device);
-  const ImportedRows imported = importer.read(in, hardware);
+  ImportSource source{.path = in, .hardware = hardware, .tile_configs = {}};
+  if (flags.tile_configs) source.tile_configs = TileConfigs(*flags.tile_configs, hardware);
+  const ImportedRows imported = importer.read(source);
   std::string text = report(imported, importer, hardware, in, out);
   if (imported.rows.empty()) {
     return {.output = std::move(text), .complaint = "no row could be imported", .exit_code = ExitCode::kInfeasible};
@@ -94,6 +96,10 @@ std::function<CommandResult()> define(FlagSet& set) {
             "What the file is: " + fmt::format("{}", fmt::join(importer_names(), ", ")));
   set.value("--in", "FILE", flags->in, "The file, as its project publishes it");
   set.value("--device", "NAME|PATH", flags->device, "The device that was measured");
+  set.value(
+      "--tile-configs", "FOLDER", flags->tile_configs,
+      "Tuned configurations of vLLM or SGLang (files E=...,N=...,device_name=....json), which they prefer to their "
+      "rules");
   set.value("--out", "FOLDER", flags->out, "Where to write measurements.jsonl and the routed traces");
   return [flags] { return run_import(*flags); };
 }

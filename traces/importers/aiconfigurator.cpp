@@ -3,16 +3,18 @@
 // num_tokens and latency (ms), as the project's own tables have them.
 //
 // Traps: "balanced" and "power_law_ALPHA" are the project's own patterns (workloads/router draws them); layers with
-// group-limited routing cannot honour them; inter_size is the whole model's width; the same weights are replayed, so
+// group-limited routing cannot honour them; vLLM's tables have "balanced" in bfloat16; inter_size is the whole model's width; the same weights are replayed, so
 // that small sets stay in the cache (rows are marked warm).
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <optional>
 
 #include "sim/io/input_error.h"
+#include "sim/units/integer.h"
 #include "traces/importers/csv_table.h"
 #include "traces/importers/importer.h"
 
@@ -114,6 +116,7 @@ std::optional<Layer> layer_of(const CsvRow& csv, std::string& reason) {
   row.ep = csv.whole("moe_ep_size", 1, row.experts);
   row.gated = std::find(kNotGated.begin(), kNotGated.end(), std::pair(row.hidden, row.intermediate)) == kNotGated.end();
   row.scope = "moe_layer";
+  row.warm = true;  // one set of weights, again and again
   row.stage = "total";
 
   const auto* const source = std::find_if(std::begin(kSources), std::end(kSources),
@@ -129,6 +132,41 @@ std::optional<Layer> layer_of(const CsvRow& csv, std::string& reason) {
   // SGLang's Triton path widens mxfp4 weights when it loads them: its times are those of 16-bit weights.
   if (row.implementation == "sglang-triton" && row.weights == "mxfp4") row.weights = "bf16";
   return layer;
+}
+
+// Nearest bfloat16: 8 bits of mantissa, ties to even.
+double to_bf16(double value) {
+  auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+  bits += 0x7fffU + ((bits >> 16U) & 1U);
+  return std::bit_cast<float>(bits & 0xffff0000U);
+}
+
+// The balanced pattern with fewer tokens than the stride as vLLM's tables have it: computed in bfloat16, as that
+// collector's default type is, so that above 256 only even experts are picked.
+RoutedBatch bf16_balanced(std::int64_t experts, std::int64_t topk, std::int64_t tokens, std::int64_t stride) {
+  RoutedBatch batch{.tokens = tokens, .topk = topk, .experts = experts, .ids = {}};
+  for (std::int64_t token = 0; token < tokens; ++token) {
+    const double first = to_bf16(static_cast<double>(token * stride) / static_cast<double>(tokens));
+    for (std::int64_t slot = 0; slot < topk; ++slot) {
+      auto expert = static_cast<std::int32_t>(
+          static_cast<std::int64_t>(to_bf16(first + static_cast<double>(slot * stride))) % experts);
+      while (std::find(batch.ids.end() - slot, batch.ids.end(), expert) != batch.ids.end()) {
+        expert = static_cast<std::int32_t>((expert + 1) % experts);
+      }
+      batch.ids.push_back(expert);
+    }
+  }
+  return batch;
+}
+
+std::string trace_of(const Layer& layer, const Routing& routing, std::int64_t tokens, ImportBuilder& builder) {
+  const MoeMeasurement& row = layer.row;
+  const std::int64_t stride = divide_up(row.experts, row.topk);
+  if (!layer.source.starts_with("vllm") || routing.kind != RoutingKind::kBalanced || tokens >= stride) {
+    return builder.drawn_trace(routing, row.experts, row.topk, tokens);
+  }
+  return builder.trace(fmt::format("balanced_bf16-{}of{}-T{}", row.topk, row.experts, tokens),
+                       {bf16_balanced(row.experts, row.topk, tokens, stride)});
 }
 
 // Tokens and microseconds of a line.
@@ -158,22 +196,22 @@ std::vector<Time> times_of(const CsvRow& csv, const CsvTable& table) {
 
 }  // namespace
 
-ImportedRows import_aiconfigurator(const std::string& path, const HardwareModel& hardware) {
-  const CsvTable table(path, {"kernel_source", "moe_dtype", "hidden_size", "inter_size", "topk", "num_experts",
-                              "moe_tp_size", "moe_ep_size", "distribution"});
+ImportedRows import_aiconfigurator(const ImportSource& source) {
+  const CsvTable table(source.path, {"kernel_source", "moe_dtype", "hidden_size", "inter_size", "topk", "num_experts",
+                                     "moe_tp_size", "moe_ep_size", "distribution"});
   const bool wide = std::any_of(table.columns().begin(), table.columns().end(),
                                 [](const std::string& column) { return column.starts_with(kTimeColumn); });
   if (!wide && !(table.has("num_tokens") && table.has("latency"))) {
-    throw InputError({path, "header", "no times", "columns us_t<TOKENS>, or num_tokens and latency", ""});
+    throw InputError({source.path, "header", "no times", "columns us_t<TOKENS>, or num_tokens and latency", ""});
   }
-  ImportBuilder builder(path, hardware);
+  ImportBuilder builder(source);
   for (const CsvRow& csv : table.rows()) {
     const std::vector<Time> times = times_of(csv, table);
     const auto all = static_cast<std::int64_t>(times.size());
     std::string reason;
     const std::optional<Layer> layer = layer_of(csv, reason);
     const std::optional<Routing> routing = routing_of(csv.text("distribution"));
-    if (layer) reason = trap(*layer, hardware);
+    if (layer) reason = trap(*layer, source.hardware);
     if (!routing) reason = fmt::format("no routing for distribution '{}'", csv.text("distribution"));
     if (!reason.empty()) {
       builder.skip(reason, all);
@@ -188,7 +226,7 @@ ImportedRows import_aiconfigurator(const std::string& path, const HardwareModel&
       row.tokens = time.tokens;
       row.us = time.us;
       row.routing = routing_name(*routing);
-      row.routed_trace = builder.drawn_trace(*routing, row.experts, row.topk, row.tokens);
+      row.routed_trace = trace_of(*layer, *routing, row.tokens, builder);
       builder.add(std::move(row), fmt::format("line {}, {}", csv.line(), time.column));
     }
   }

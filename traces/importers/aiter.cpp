@@ -59,13 +59,13 @@ void take_tile(const std::string& kernel, MoeMeasurement& row) {
 
 }  // namespace
 
-ImportedRows import_aiter(const std::string& path, const HardwareModel& hardware) {
-  const CsvTable table(path, {"cu_num", "token", "model_dim", "inter_dim", "expert", "topk", "q_dtype_a", "q_dtype_w",
-                              "q_type", "g1u1", "block_m", "us1", "us2", "kernel1", "kernel2"});
-  ImportBuilder builder(path, hardware);
+ImportedRows import_aiter(const ImportSource& source) {
+  const CsvTable table(source.path, {"cu_num", "token", "model_dim", "inter_dim", "expert", "topk", "q_dtype_a",
+                                     "q_dtype_w", "q_type", "g1u1", "block_m", "us1", "us2", "kernel1", "kernel2"});
+  ImportBuilder builder(source);
   for (const CsvRow& csv : table.rows()) {
     const std::int64_t units = csv.whole("cu_num", 1, kMaxExperts);
-    if (units != std::llround(hardware[Hw::kUnitCount])) {
+    if (units != std::llround(source.hardware[Hw::kUnitCount])) {
       builder.skip(fmt::format("of a part with {} compute units", units));
       continue;
     }

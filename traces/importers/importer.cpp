@@ -27,8 +27,8 @@ constexpr Importer kImporters[] = {
 
 std::span<const Importer> importers() { return kImporters; }
 
-ImportBuilder::ImportBuilder(const std::string& path, const HardwareModel& hardware)
-    : file_(path.substr(path.rfind('/') + 1)), hardware_(hardware) {
+ImportBuilder::ImportBuilder(const ImportSource& source)
+    : source_(source), file_(source.path.substr(source.path.rfind('/') + 1)) {
   for (const std::string& name : model_names()) models_.push_back(load_model(name));
   std::stable_sort(models_.begin(), models_.end(), [](const MoeModel& a, const MoeModel& b) {
     return a.name.size() < b.name.size();  // "x" before "x-fp8"
@@ -68,10 +68,11 @@ std::string ImportBuilder::trace(const std::string& name, std::vector<RoutedBatc
 void ImportBuilder::add(MoeMeasurement row, const std::string& where) {
   const StackProfile* const stack = find_stack(row.implementation);
   MOESIM_CHECK(stack != nullptr);
-  row.device = hardware_.name;
+  row.device = source_.hardware.name;
   row.model_name = name_of(row);
   row.strategy = stack->strategy;
   row.launch = launch_name(stack->launch);
+  if (stack->tuned_files) source_.tile_configs.apply(row);
   row.source = fmt::format("{} {}", file_, where);
 
   const std::vector<RoutedBatch>& batches = result_.traces.at(row.routed_trace);
@@ -81,7 +82,7 @@ void ImportBuilder::add(MoeMeasurement row, const std::string& where) {
     const MoeLayer layer = shard_layer(model, batch, activations, row.tp, row.ep);
     row.mean_active_experts += static_cast<double>(layer.active) / static_cast<double>(batches.size());
   }
-  row.warm = active_weight_bytes(row) < hardware_[Hw::kLlcCapacity];
+  row.warm = row.warm && active_weight_bytes(row) < source_.hardware[Hw::kLlcCapacity];
   result_.warm += row.warm ? 1 : 0;
   result_.rows.push_back(std::move(row));
 }

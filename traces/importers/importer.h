@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hwmodels/hardware_model.h"
+#include "traces/importers/tile_configs.h"
 #include "traces/measurement.h"
 #include "workloads/moe_model.h"
 #include "workloads/router.h"
@@ -22,10 +23,17 @@ struct ImportedRows {
   std::int64_t warm = 0;                                   // rows whose weights fit the last-level cache
 };
 
+// What is imported.
+struct ImportSource {
+  std::string path;
+  const HardwareModel& hardware;
+  TileConfigs tile_configs;  // of the stacks that look into such files
+};
+
 // Collects rows and what they share.
 class ImportBuilder {
  public:
-  ImportBuilder(const std::string& path, const HardwareModel& hardware);
+  explicit ImportBuilder(const ImportSource& source);
 
   // The trace that `routing` draws for these sizes; drawn once.
   std::string drawn_trace(const Routing& routing, std::int64_t experts, std::int64_t topk, std::int64_t tokens);
@@ -34,17 +42,17 @@ class ImportBuilder {
     if (times > 0) result_.skipped[reason] += times;
   }
   // Completes a row whose model, shard, formats, routed_trace, implementation and time are set: device, strategy and
-  // launch by its stack profile, mean active experts, warm, source.
+  // launch by its stack profile, tuned tiles, mean active experts, source; a row that comes as warm (its weights were
+  // read over and over) stays so when they fit the cache.
   void add(MoeMeasurement row, const std::string& where);
-  [[nodiscard]] const HardwareModel& hardware() const { return hardware_; }
   [[nodiscard]] ImportedRows take() { return std::move(result_); }
 
  private:
   // Name of the model that comes with moesim and has these sizes; else one made of them.
   [[nodiscard]] std::string name_of(const MoeMeasurement& row) const;
 
+  const ImportSource& source_;
   std::string file_;  // without folders
-  const HardwareModel& hardware_;
   std::vector<MoeModel> models_;
   ImportedRows result_;
 };
@@ -53,14 +61,14 @@ struct Importer {
   const char* name;  // of --format
   const char* summary;
   // Throws InputError.
-  ImportedRows (*read)(const std::string& path, const HardwareModel& hardware);
+  ImportedRows (*read)(const ImportSource& source);
 };
 
 std::span<const Importer> importers();
 
-ImportedRows import_aiconfigurator(const std::string& path, const HardwareModel& hardware);
-ImportedRows import_aiter(const std::string& path, const HardwareModel& hardware);
-ImportedRows import_infersim(const std::string& path, const HardwareModel& hardware);
-ImportedRows import_llmservingsim(const std::string& path, const HardwareModel& hardware);
+ImportedRows import_aiconfigurator(const ImportSource& source);
+ImportedRows import_aiter(const ImportSource& source);
+ImportedRows import_infersim(const ImportSource& source);
+ImportedRows import_llmservingsim(const ImportSource& source);
 
 }  // namespace moesim

@@ -34,10 +34,10 @@ RoutedBatch masked_rows(std::int64_t experts, std::int64_t mean, std::uint64_t s
 
 }  // namespace
 
-ImportedRows import_infersim(const std::string& path, const HardwareModel& hardware) {
-  const CsvTable table(path, {"num_local_experts", "hidden_size", "intermediate_size", "tokens_per_expert",
-                              "up_proj_us", "down_proj_us"});
-  ImportBuilder builder(path, hardware);
+ImportedRows import_infersim(const ImportSource& source) {
+  const CsvTable table(source.path, {"num_local_experts", "hidden_size", "intermediate_size", "tokens_per_expert",
+                                     "up_proj_us", "down_proj_us"});
+  ImportBuilder builder(source);
   for (const CsvRow& csv : table.rows()) {
     MoeMeasurement row;
     row.hidden = csv.whole("hidden_size", 1, kMaxWidth);

@@ -22,9 +22,9 @@ RoutedBatch round_robin(std::int64_t tokens, std::int64_t active) {
 
 }  // namespace
 
-ImportedRows import_llmservingsim(const std::string& path, const HardwareModel& hardware) {
-  const CsvTable table(path, {"tokens", "activated_experts", "time_us"});
-  ImportBuilder builder(path, hardware);
+ImportedRows import_llmservingsim(const ImportSource& source) {
+  const CsvTable table(source.path, {"tokens", "activated_experts", "time_us"});
+  ImportBuilder builder(source);
   for (const CsvRow& csv : table.rows()) {
     MoeMeasurement row;
     row.hidden = kHidden;
@@ -34,6 +34,7 @@ ImportedRows import_llmservingsim(const std::string& path, const HardwareModel& 
     row.weights = row.activations = "bf16";
     row.implementation = "vllm-triton";
     row.scope = "moe_layer";
+    row.warm = true;  // one set of weights, again and again
     row.stage = "total";
     row.tokens = csv.whole("tokens", 1, kMaxTokens);
     row.us = csv.number("time_us", 1e-3, kMaxMicroseconds);

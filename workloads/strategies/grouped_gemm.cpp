@@ -26,6 +26,8 @@ constexpr ParameterInfo kParameters[] = {
     {"router", "1", "0: the layer is given its router's scores: no router product", 0, 1},
     {"grouping_kernels", "2", "0: the top-k kernel groups the rows by expert", 0, 2},
     {"extra_launches", "0", "small kernels around the layer (copies, fills)", 0, 64},
+    {"width_multiple", "1", "the experts' width is padded to a multiple of it", 1, 4096},
+    {"weighted_down", "0", "1: the down projection fetches its rows' routing weights, and multiplies by them", 0, 1},
     {"worst_case_grid", "0",
      "1: launched for the most row blocks that the picks could need; CTAs beyond the real ones exit", 0, 1},
     {"swap_ab", "0", "1: weights on the row side of the matrix instruction, rows issued in eights", 0, 1},
@@ -73,6 +75,9 @@ void add_projection(Chain& chain, const LowerRequest& request, const Product& pr
   kernel.name = product.name;
   kernel.stage = product.stage;
   add_row_blocks(kernel, chain, device, request.layer.rows, product, tile);
+  if (product.stage == "gemm2" && parameter(request, "weighted_down", 0) != 0) {
+    for (ItemClass& item : kernel.classes) item.epilogue += device.cache_round_trips(1);
+  }
   if (kernel.groups.empty()) return;  // no token of this shard's experts
   if (parameter(request, "worst_case_grid", 0) != 0) {
     ItemGroup surplus;
@@ -87,8 +92,12 @@ void add_projection(Chain& chain, const LowerRequest& request, const Product& pr
   chain.add(std::move(kernel), tile_launch(request, product, tile, prefix));
 }
 
-Lowered lower(const LowerRequest& request) {
-  const MoeLayer& layer = request.layer;
+Lowered lower(const LowerRequest& asked) {
+  MoeLayer layer = asked.layer;
+  const std::int64_t multiple = parameter(asked, "width_multiple", 1);
+  layer.intermediate = divide_up(layer.intermediate, multiple) * multiple;
+  const LowerRequest request{layer,        asked.hardware,   asked.clock_hz,  asked.scope,
+                             asked.launch, asked.parameters, asked.constants, asked.stage};
   const TileShape tile = tile_of(request);
   const bool quantised = payload_bits(layer.activations) < 16;
   Chain chain(request);

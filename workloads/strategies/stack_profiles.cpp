@@ -20,7 +20,7 @@ struct TritonTile {
 Parameters triton_parameters(const TritonTile& tile, std::int64_t copies) {
   return {{"block_m", tile.block_m},  {"block_n", tile.block_n},   {"block_k", tile.block_k},
           {"num_warps", tile.warps},  {"num_stages", tile.stages}, {"router", 0},
-          {"extra_launches", copies}, {"worst_case_grid", 1}};
+          {"extra_launches", copies}, {"worst_case_grid", 1},      {"weighted_down", 1}};
 }
 
 bool blocked(const StackInput& input) { return input.weights.dtype == Dtype::kFp8Block128; }
@@ -76,8 +76,9 @@ Parameters trtllm_gen(const StackInput& input) {
           {"block_n", 128},
           {"block_k", kStepBits / static_cast<std::int64_t>(payload_bits(input.weights))},
           {"num_warps", 8},
-          {"num_stages", 6},
+          {"num_stages", 4},
           {"swap_ab", 1},
+          {"width_multiple", 128},
           {"router", 0},
           {"grouping_kernels", 0},
           {"fused_act", 1},
@@ -109,21 +110,21 @@ Parameters aiter(const StackInput& input) {
 }
 
 constexpr StackProfile kProfiles[] = {
-    {"vllm-triton", "vLLM, fused MoE in Triton", "grouped_gemm", LaunchMode::kGraph,
+    {"vllm-triton", "vLLM, fused MoE in Triton", "grouped_gemm", LaunchMode::kGraph, true,
      "vLLM get_default_config since pull request 34846 (2026-02-18), without a tuned file", vllm_triton},
-    {"sglang-triton", "SGLang, fused MoE in Triton", "grouped_gemm", LaunchMode::kGraph,
+    {"sglang-triton", "SGLang, fused MoE in Triton", "grouped_gemm", LaunchMode::kGraph, true,
      "SGLang fused_moe_triton_config get_default_config (2026-08), without a tuned file; Triton's 4 warps, 3 stages",
      sglang_triton},
-    {"triton-kernels", "vLLM, triton_kernels (mxfp4)", "grouped_gemm", LaunchMode::kGraph,
+    {"triton-kernels", "vLLM, triton_kernels (mxfp4)", "grouped_gemm", LaunchMode::kGraph, false,
      "triton_kernels opt_flags.py: block_m twice the mean rows of an expert, activation fused", triton_kernels},
     {"trtllm-gen", "TensorRT-LLM generated kernels (FlashInfer; vLLM, SGLang on Blackwell)", "grouped_gemm",
-     LaunchMode::kProgrammatic, "FlashInfer trtllm_fused_moe_kernel_launcher.cu: computeSelectedTileN, its first tile",
-     trtllm_gen},
-    {"trtllm-cutlass", "TensorRT-LLM CUTLASS grouped GEMM", "grouped_gemm_persistent", LaunchMode::kProgrammatic,
+     LaunchMode::kProgrammatic, false,
+     "FlashInfer trtllm_fused_moe_kernel_launcher.cu: computeSelectedTileN, its first tile", trtllm_gen},
+    {"trtllm-cutlass", "TensorRT-LLM CUTLASS grouped GEMM", "grouped_gemm_persistent", LaunchMode::kProgrammatic, false,
      "TensorRT-LLM cutlass_kernels moe: permuted rows, set-up, 128 x 128 tiles (autotuned there)", trtllm_cutlass},
-    {"deepgemm-masked", "DeepGEMM, masked grouped GEMM", "grouped_gemm_persistent", LaunchMode::kGraph,
+    {"deepgemm-masked", "DeepGEMM, masked grouped GEMM", "grouped_gemm_persistent", LaunchMode::kGraph, false,
      "DeepGEMM m_grouped_gemm_fp8_fp8_bf16_nt_masked: 64 rows, K-steps of 128 bytes", deepgemm_masked},
-    {"aiter", "AITER two-stage fused MoE (AMD)", "grouped_gemm", LaunchMode::kGraph,
+    {"aiter", "AITER two-stage fused MoE (AMD)", "grouped_gemm", LaunchMode::kGraph, false,
      "AITER fused_moe.py: block_m by rows of an expert; 64 x 128 tiles as its CK kernels' names say", aiter},
 };
 

@@ -23,6 +23,7 @@ struct StackProfile {
   const char* summary;
   const char* strategy;
   LaunchMode launch;
+  bool tuned_files;  // looks for a tuned tile of the shape before it applies its rule
   const char* source;
   Parameters (*parameters)(const StackInput& input);
 };

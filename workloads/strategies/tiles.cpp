@@ -120,6 +120,9 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
   if (!tile.bulk_copies) {
     const double per_clock = static_cast<double>(tile.warps) * device.constant(Hw::kAsyncCopyPerWarp);
     item.step_issue = device.duration(copied / per_clock);
+    // The ring is filled at the start whatever K is: copies beyond it are issued, and move nothing.
+    const std::int64_t beyond = std::max<std::int64_t>(0, tile.buffers - item.steps);
+    item.prologue_after += device.duration(copied / per_clock * static_cast<double>(beyond));
   }
   item.load_latency = duration_from_seconds(device.constant(Hw::kAsyncCopyLatency));
   const double chain = block_k * std::max(activation_element, 1.0) / kBytesPerMatrixStep;
@@ -129,8 +132,8 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
   item.step_latency = device.duration(serial);
 
   item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
-  item.prologue_after = device.cache_round_trips(2);  // the block's expert, then its row numbers
-  item.epilogue = device.cache_round_trips(1);        // results leave
+  item.prologue_after += device.cache_round_trips(2);  // the block's expert, then its row numbers
+  item.epilogue = device.cache_round_trips(1);         // results leave
   return item;
 }
 
