@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -170,7 +171,12 @@ std::vector<MoeMeasurement> read_measurements(const std::string& path) {
 std::string measurement_text(const MoeMeasurement& row) {
   using Json = nlohmann::ordered_json;
   Json implementation = {{"name", row.implementation}};
-  for (const auto& [name, value] : row.parameters) implementation[name] = value;
+  for (const auto& [name, value] : row.parameters) {
+    std::int64_t whole = 0;
+    const auto [stop, error] = std::from_chars(value.data(), value.data() + value.size(), whole);
+    const bool number = error == std::errc() && stop == value.data() + value.size();
+    implementation[name] = number ? Json(whole) : Json(value);
+  }
   const Json json = {{"schema", kSchema},
                      {"kind", "moe"},
                      {"device", row.device},

@@ -11,7 +11,6 @@
 #include <tuple>
 
 #include "sim/io/input_error.h"
-#include "sim/units/integer.h"
 #include "traces/routed_trace.h"
 #include "workloads/predict.h"
 #include "workloads/strategies/stack_profiles.h"
@@ -46,19 +45,9 @@ bool is_projection(const std::string& name) {
   return true;
 }
 
-// What the stack of the row's implementation launches by its own rules; empty for other implementations.
-Parameters stack_parameters(const MoeMeasurement& row) {
-  const StackProfile* const stack = find_stack(row.implementation);
-  if (stack == nullptr || row.strategy != stack->strategy) return {};
-  return stack->parameters({.experts = divide_up(row.experts, row.ep),
-                            .topk = row.topk,
-                            .tokens = row.tokens,
-                            .weights = parse_format(row.weights, "weights")});
-}
-
 // The row's tile configuration, registers and on-chip bytes as the strategy's parameters.
 Parameters parameters_of(const MoeMeasurement& row, const std::vector<LaunchedKernel>& kernels) {
-  Parameters parameters = stack_parameters(row);
+  Parameters parameters;
   const auto take = [&](const std::string& from, const std::string& to) {
     if (const auto value = number(row.parameters, from)) parameters[to] = *value;
   };
@@ -66,8 +55,8 @@ Parameters parameters_of(const MoeMeasurement& row, const std::vector<LaunchedKe
   for (const LaunchedKernel& kernel : kernels) {
     if (is_projection(kernel.name)) projections.push_back(&kernel);
   }
-  if (row.strategy == "grouped_gemm") {
-    for (const char* name : {"block_m", "block_n", "block_k", "num_warps", "num_stages"}) take(name, name);
+  if (row.strategy.starts_with("grouped_gemm")) {
+    for (const ParameterInfo& info : parse_strategy(row.strategy).strategy->parameters) take(info.name, info.name);
   } else if (row.strategy == "stream_gemv") {
     for (const char* side : {"up", "down"}) {
       for (const char* name : {"block_n", "block_k", "num_warps"}) {
@@ -180,6 +169,8 @@ Simulation prepare_row(const MoeMeasurement& row, const std::string& file, const
     StrategyChoice& choice = simulation.choice;
     choice = parse_strategy(row.strategy);
     if (choice.strategy == nullptr) throw InputError({"", "", "auto", "a strategy that ran", ""});
+    const StackProfile* const stack = find_stack(row.implementation);
+    if (stack != nullptr && row.strategy == stack->strategy) choice.stack = stack;
     choice.parameters = parameters_of(row, facts.of(row));
     check_parameters(*choice.strategy, choice.parameters);
     options.scope = parse_scope(row.scope);

@@ -203,7 +203,7 @@ TEST(Router, PowerLawLoadsAreThoseOfPublishedTables) {
                             Expected{"power_law:1.01", 128, 8, 16, 64.67, 3.69, 5.19, 64.67},
                             Expected{"power_law:1.01", 512, 10, 32, 213.60, 5.83, 3.25, 213.60},
                             Expected{"power_law:1.2", 512, 10, 64, 320.64, 5.5, 6.13, 320.64},
-                            Expected{"power_law:1.2", 8, 2, 64, 8, 0, 46.77, 12.45}}) {
+                            Expected{"power_law:1.2", 8, 2, 64, 8, 0.01, 46.77, 12.45}}) {
     constexpr int kSamples = 150;
     double distinct = 0, max_rows = 0, tiles = 0;
     for (int sample = 0; sample < kSamples; ++sample) {

@@ -35,6 +35,7 @@ ImportedRows import_llmservingsim(const ImportSource& source) {
     row.implementation = "vllm-triton";
     row.scope = "moe_layer";
     row.warm = true;  // one set of weights, again and again
+    row.parameters["router"] = "0";
     row.stage = "total";
     row.tokens = csv.whole("tokens", 1, kMaxTokens);
     row.us = csv.number("time_us", 1e-3, kMaxMicroseconds);

@@ -57,10 +57,13 @@ struct Strategy {
 
 std::span<const Strategy> strategy_catalogue();
 
-// "grouped_gemm" or "grouped_gemm:block_m=32,swap_ab=1". Throws InputError (flag --strategy) with the nearest right
-// name.
+struct StackProfile;
+
+// "grouped_gemm", "grouped_gemm:block_m=32,swap_ab=1" or, by the rules of a stack profile, "vllm-triton". Throws
+// InputError (flag --strategy) with the nearest right name.
 struct StrategyChoice {
-  const Strategy* strategy = nullptr;  // nullptr: auto, the best of all per routing
+  const Strategy* strategy = nullptr;   // nullptr: auto, the best of all per routing
+  const StackProfile* stack = nullptr;  // whose rules set what `parameters` do not
   Parameters parameters;
   std::string text;
 };
