@@ -4,7 +4,11 @@
 
 #include <set>
 
+#include "hwmodels/loader.h"
+#include "sim/io/input_error.h"
+#include "workloads/model_config.h"
 #include "workloads/predict.h"
+#include "workloads/router.h"
 
 namespace moesim {
 namespace {
@@ -55,6 +59,24 @@ TEST(StackProfiles, TrtllmGenTakesTheSmallerNeighbourOfTheMeanRows) {
   EXPECT_EQ(parameters("trtllm-gen", 8, 2, 64).at("block_m"), 8);   // 16 rows: two tiles
   EXPECT_EQ(parameters("trtllm-gen", 8, 2, 68).at("block_m"), 16);  // 17 rows
   EXPECT_EQ(parameters("trtllm-gen", 8, 2, 4096).at("block_m"), 64);
+}
+
+// A stack's name is a strategy whose parameters follow the layer; what is given goes before the rule.
+TEST(StackProfiles, AStackIsAStrategyByItsRules) {
+  const HardwareModel hardware = load_hardware("h200");
+  const MoeModel model = load_model("qwen3-30b-a3b");
+  const RoutedBatch batch = draw_batch(parse_routing("balanced"), model.experts, model.topk, 48, 1, 0);
+  const MoeLayer layer = shard_layer(model, batch, default_activations(model.expert_weights), 1, 1);
+  const auto time = [&](const StrategyChoice& choice) {
+    return std::get<Prediction>(predict(layer, hardware, choice)).time;
+  };
+  StrategyChoice by_hand = parse_strategy("grouped_gemm");
+  by_hand.parameters = parameters("vllm-triton", model.experts, model.topk, batch.tokens);
+  EXPECT_EQ(time(parse_strategy("vllm-triton")), time(by_hand));
+  by_hand.parameters["block_m"] = 64;
+  EXPECT_EQ(time(parse_strategy("vllm-triton:block_m=64")), time(by_hand));
+  EXPECT_THROW(parse_strategy("vllm-triton:tile=64"), InputError);
+  EXPECT_THROW(parse_strategy("vllm-tritn"), InputError);
 }
 
 }  // namespace
