@@ -25,7 +25,7 @@ constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;  // of a file of meas
 struct CalibrateFlags {
   MeasurementFlags rows;
   HardwareFlags hardware;
-  std::optional<std::string> out;
+  std::optional<std::string> out, constants;
   bool leave_one_out = false;
 };
 
@@ -94,6 +94,7 @@ CommandResult run_calibrate(const CalibrateFlags& flags) {
   Progress progress;
   CalibrateOptions options;
   options.leave_one_out = flags.leave_one_out;
+  if (flags.constants) options.constants = split_list("--constants", *flags.constants);
   options.progress = [&](std::size_t done, std::size_t all) { progress.show(done, all, "fitting"); };
   const CalibrationResult result =
       calibrate(measured.rows, measured.file, data_name(measured), measured.hardware, options);
@@ -112,6 +113,7 @@ std::function<CommandResult()> define(FlagSet& set) {
   flags->hardware.add(set);
   set.on("--leave-one-out", flags->leave_one_out,
          "Also the error of each model's rows under a fit to the other models; takes a fit per model");
+  set.value("--constants", "LIST", flags->constants, "Fit only these constants [default: all that a strategy has]");
   set.value("--out", "FILE", flags->out, "Where to write the overlay, for --calibration");
   return [flags] { return run_calibrate(*flags); };
 }

@@ -128,7 +128,7 @@ std::function<CommandResult()> define(FlagSet& set) {
             "The whole layer, or routed experts with given routing alone");
   set.value("--launch", "graph|stream|programmatic", flags->launch, "How one kernel follows another");
   set.value("--routing", "ROUTING", flags->routing,
-            "uniform, zipf:S, lognormal:SIGMA, balanced, same, disjoint or trace:FILE.npy");
+            "uniform, zipf:S, lognormal:SIGMA, balanced, same, disjoint, power_law:ALPHA or trace:FILE.npy");
   set.value("--samples", "N", flags->samples,
             fmt::format("Routings drawn per concurrency [default: {}]", kDefaultSamples));
   set.value("--seed", "N", flags->seed, "Of the routings; the same seed gives the same bytes out");

@@ -30,6 +30,7 @@ struct Command {
 extern const Command kRunCommand;
 extern const Command kValidateCommand;
 extern const Command kCalibrateCommand;
+extern const Command kImportCommand;
 extern const Command kModelsCommand;
 extern const Command kDevicesCommand;
 extern const Command kStrategiesCommand;

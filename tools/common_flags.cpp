@@ -67,6 +67,16 @@ std::int64_t parse_whole(const std::string& flag, const std::string& text, std::
   return value;
 }
 
+double parse_number(const std::string& flag, const std::string& text, double min, double max) {
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  if (text.empty() || error != std::errc() || rest != end || !(value >= min && value <= max)) {
+    throw InputError({flag, "", fmt::format("'{}'", text), fmt::format("a number from {} to {}", min, max), ""});
+  }
+  return value;
+}
+
 std::vector<std::int64_t> parse_concurrencies(const std::string& text) {
   std::set<std::int64_t> values;
   for (const std::string& piece : split_list(kConcurrencyFlag, text)) {

@@ -45,6 +45,7 @@ struct FormatFlag {
 
 // All throw InputError that names the flag.
 std::int64_t parse_whole(const std::string& flag, const std::string& text, std::int64_t min, std::int64_t max);
+double parse_number(const std::string& flag, const std::string& text, double min, double max);
 // "1,2,8-16": ascending, each once.
 std::vector<std::int64_t> parse_concurrencies(const std::string& text);
 // "boost", "sustained", or "1.98GHz" within the clocks that a device file may state.

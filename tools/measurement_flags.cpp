@@ -57,6 +57,8 @@ void MeasurementFlags::add(FlagSet& flags) {
   flags.value("--strategy", "LIST", strategies, "Only rows of these strategies");
   flags.value("--weights", "LIST", weights, "Only rows of these weight formats");
   flags.value("--max-tokens", "N", max_tokens, "Only rows of at most so many tokens");
+  flags.value("--min-cache-multiple", "X", min_cache_multiple,
+              "Only rows whose active weights are at least X times the last-level cache (2: certainly cold)");
 }
 
 MeasuredRows MeasurementFlags::load(const HardwareFlags& hardware_flags) const {
@@ -87,6 +89,14 @@ MeasuredRows MeasurementFlags::load(const HardwareFlags& hardware_flags) const {
     const std::int64_t most = parse_whole("--max-tokens", *max_tokens, 1, std::numeric_limits<std::int64_t>::max());
     result.rows_filtered += remove_rows(rows, [&](const MoeMeasurement& row) { return row.tokens > most; });
     result.filters.push_back(fmt::format("--max-tokens {}", most));
+  }
+  if (min_cache_multiple) {
+    constexpr double kMost = 1e6;
+    const double least = parse_number("--min-cache-multiple", *min_cache_multiple, 0, kMost);
+    const double cache = result.hardware[Hw::kLlcCapacity];
+    result.rows_filtered +=
+        remove_rows(rows, [&](const MoeMeasurement& row) { return active_weight_bytes(row) < least * cache; });
+    result.filters.push_back(fmt::format("--min-cache-multiple {}", least));
   }
   return result;
 }

@@ -23,7 +23,7 @@ struct MeasuredRows {
 };
 
 struct MeasurementFlags {
-  std::optional<std::string> measurements, device, max_tokens, models, weights, strategies;
+  std::optional<std::string> measurements, device, max_tokens, models, weights, strategies, min_cache_multiple;
 
   void add(FlagSet& flags);
   [[nodiscard]] MeasuredRows load(const HardwareFlags& hardware) const;

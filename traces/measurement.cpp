@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
 #include "sim/io/input_error.h"
 #include "sim/io/strict_json.h"
+#include "sim/units/integer.h"
 
 namespace moesim {
 namespace {
@@ -121,6 +124,10 @@ MoeMeasurement parse_moe(const JsonView& row, const std::filesystem::path& folde
   m.stage = text_of(row.at("stage"));
   m.us = positive(row.at("us"), kMaxMicroseconds);
 
+  if (row.has("timing") && row.at("timing").is_object() && row.at("timing").has("weights")) {
+    m.warm = one_of(row.at("timing").at("weights"), {"cold", "warm"}) == "warm";
+  }
+  if (row.has("source")) m.source = row.at("source").as_string();
   if (row.has("p90_us")) m.p90_us = positive(row.at("p90_us"), kMaxMicroseconds);
   if (row.has("sm_mhz")) m.sm_mhz = positive(row.at("sm_mhz"), kMaxMegahertz);
   if (row.has("power_capped")) m.power_capped = row.at("power_capped").as_bool();
@@ -159,6 +166,65 @@ std::vector<MoeMeasurement> read_measurements(const std::string& path) {
     rows.back().line = number;
   }
   return rows;
+}
+
+std::string measurement_text(const MoeMeasurement& row) {
+  using Json = nlohmann::ordered_json;
+  Json implementation = {{"name", row.implementation}};
+  for (const auto& [name, value] : row.parameters) {
+    std::int64_t whole = 0;
+    const auto [stop, error] = std::from_chars(value.data(), value.data() + value.size(), whole);
+    const bool number = error == std::errc() && stop == value.data() + value.size();
+    implementation[name] = number ? Json(whole) : Json(value);
+  }
+  const Json json = {{"schema", kSchema},
+                     {"kind", "moe"},
+                     {"device", row.device},
+                     {"model",
+                      {{"name", row.model_name},
+                       {"hidden", row.hidden},
+                       {"intermediate", row.intermediate},
+                       {"experts", row.experts},
+                       {"topk", row.topk},
+                       {"gated", row.gated}}},
+                     {"tp", row.tp},
+                     {"ep", row.ep},
+                     {"weights", row.weights},
+                     {"activations", row.activations},
+                     {"tokens", row.tokens},
+                     {"routing", row.routing},
+                     {"routed_trace", row.routed_trace},
+                     {"mean_active_experts", row.mean_active_experts},
+                     {"strategy", row.strategy},
+                     {"implementation", implementation},
+                     {"launch", row.launch},
+                     {"scope", row.scope},
+                     {"stage", row.stage},
+                     {"us", row.us},
+                     {"timing", {{"weights", row.warm ? "warm" : "cold"}}},
+                     {"source", row.source}};
+  return json.dump();
+}
+
+MoeModel model_of(const MoeMeasurement& row) {
+  MoeModel model;
+  model.name = row.model_name;
+  model.hidden = row.hidden;
+  model.expert_intermediate = row.intermediate;
+  model.experts = row.experts;
+  model.topk = row.topk;
+  model.gated = row.gated;
+  model.expert_weights = parse_format(row.weights, "weights");
+  model.other_weights = {Dtype::kBf16, 0};
+  return model;
+}
+
+double active_weight_bytes(const MoeMeasurement& row) {
+  const WeightFormat weights = parse_format(row.weights, "weights");
+  const std::int64_t width = divide_up(row.intermediate, row.tp);
+  const Bytes expert =
+      matrix_bytes(weights, (row.gated ? 2 : 1) * width, row.hidden) + matrix_bytes(weights, row.hidden, width);
+  return row.mean_active_experts * expert.as_double();
 }
 
 }  // namespace moesim

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "workloads/moe_model.h"
+
 namespace moesim {
 
 struct LaunchedKernel {
@@ -38,6 +40,8 @@ struct MoeMeasurement {
   std::string scope;                              // "expert_ffn" | "moe_layer"
   std::string stage;                              // "total", "gemm1", ...
   double us = 0;
+  bool warm = false;  // "timing"."weights": "warm": they may have come from a cache
+  std::string source;
   std::optional<double> p90_us;
   std::optional<double> sm_mhz;
   bool power_capped = false;
@@ -47,5 +51,12 @@ struct MoeMeasurement {
 // All rows of kind "moe" in file order; "micro" rows are checked for being JSON objects with a benchmark name, and
 // skipped. Unknown keys pass (the schema keeps extra keys). Throws InputError with file and line.
 std::vector<MoeMeasurement> read_measurements(const std::string& path);
+// One line, without its newline; `routed_trace` as it stands.
+std::string measurement_text(const MoeMeasurement& row);
+
+// The model that a row is of.
+MoeModel model_of(const MoeMeasurement& row);
+// Of its active experts, on the shard that ran.
+double active_weight_bytes(const MoeMeasurement& row);
 
 }  // namespace moesim

@@ -15,6 +15,7 @@
 // GCC 12 under -fsanitize=address takes members of std::regex, which xtensor's npy reader uses, for uninitialized.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#include <xtensor/xadapt.hpp>
 #include <xtensor/xarray.hpp>
 #include <xtensor/xnpy.hpp>
 #pragma GCC diagnostic pop
@@ -238,6 +239,21 @@ std::vector<RoutedBatch> read_routed_trace(const std::string& path, std::int64_t
     batches.push_back(batch);
   }
   return batches;
+}
+
+std::string routed_trace_bytes(const std::vector<RoutedBatch>& batches) {
+  MOESIM_CHECK(!batches.empty());
+  const RoutedBatch& first = batches.front();
+  std::vector<std::int32_t> ids;
+  for (const RoutedBatch& batch : batches) {
+    MOESIM_CHECK(batch.tokens == first.tokens && batch.topk == first.topk);
+    ids.insert(ids.end(), batch.ids.begin(), batch.ids.end());
+  }
+  const std::array<std::size_t, 3> shape = {batches.size(), static_cast<std::size_t>(first.tokens),
+                                            static_cast<std::size_t>(first.topk)};
+  if (first.experts > std::numeric_limits<std::int16_t>::max()) return xt::dump_npy(xt::adapt(ids, shape));
+  const std::vector<std::int16_t> narrow(ids.begin(), ids.end());
+  return xt::dump_npy(xt::adapt(narrow, shape));
 }
 
 }  // namespace moesim

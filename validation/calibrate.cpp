@@ -64,6 +64,23 @@ std::vector<Candidate> candidates(const std::string& strategy) {
   return list;
 }
 
+// The candidates that `wanted` names; all when it names none.
+std::vector<Candidate> wanted_candidates(const std::string& strategy, const std::vector<std::string>& wanted) {
+  std::vector<Candidate> list = candidates(strategy);
+  if (wanted.empty()) return list;
+  std::vector<std::string> names;
+  for (const Candidate& c : list) names.emplace_back(c.name);
+  for (const std::string& name : wanted) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    throw InputError({"--constants", "", fmt::format("'{}'", name),
+                      fmt::format("one of {}, which {} has", fmt::join(names, ", "), strategy),
+                      nearest_name(name, names)});
+  }
+  std::erase_if(list,
+                [&](const Candidate& c) { return std::find(wanted.begin(), wanted.end(), c.name) == wanted.end(); });
+  return list;
+}
+
 // One implementation's rows under given constants.
 class Problem {
  public:
@@ -314,7 +331,7 @@ CalibrationResult calibrate(const std::vector<MoeMeasurement>& rows, const std::
       step();
       continue;
     }
-    const std::vector<Candidate> parameters = candidates(report.strategy);
+    const std::vector<Candidate> parameters = wanted_candidates(report.strategy, options.constants);
     const Problem problem(usable, file, hardware);
     const Fit fitted = fit(problem, parameters);
     report.condition = fitted.condition;

@@ -18,7 +18,8 @@
 namespace moesim {
 
 struct CalibrateOptions {
-  bool leave_one_out = false;  // also the held-out error: each model predicted by a fit to the others
+  std::vector<std::string> constants;  // the only ones to fit; empty: all that a strategy has
+  bool leave_one_out = false;          // also the held-out error: each model predicted by a fit to the others
   std::function<void(std::size_t done, std::size_t all)> progress;  // fits
 };
 

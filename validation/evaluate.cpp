@@ -13,6 +13,7 @@
 #include "sim/io/input_error.h"
 #include "traces/routed_trace.h"
 #include "workloads/predict.h"
+#include "workloads/strategies/stack_profiles.h"
 
 namespace moesim {
 namespace {
@@ -22,19 +23,6 @@ double percentile(const std::vector<double>& sorted, double share) {
   const auto below = static_cast<std::size_t>(place);
   const std::size_t above = std::min(below + 1, sorted.size() - 1);
   return sorted[below] + (place - static_cast<double>(below)) * (sorted[above] - sorted[below]);
-}
-
-MoeModel model_of(const MoeMeasurement& row) {
-  MoeModel model;
-  model.name = row.model_name;
-  model.hidden = row.hidden;
-  model.expert_intermediate = row.intermediate;
-  model.experts = row.experts;
-  model.topk = row.topk;
-  model.gated = row.gated;
-  model.expert_weights = parse_format(row.weights, "weights");
-  model.other_weights = {Dtype::kBf16, 0};
-  return model;
 }
 
 std::optional<std::int64_t> number(const std::map<std::string, std::string>& parameters, const std::string& name) {
@@ -67,8 +55,8 @@ Parameters parameters_of(const MoeMeasurement& row, const std::vector<LaunchedKe
   for (const LaunchedKernel& kernel : kernels) {
     if (is_projection(kernel.name)) projections.push_back(&kernel);
   }
-  if (row.strategy == "grouped_gemm") {
-    for (const char* name : {"block_m", "block_n", "block_k", "num_warps", "num_stages"}) take(name, name);
+  if (row.strategy.starts_with("grouped_gemm")) {
+    for (const ParameterInfo& info : parse_strategy(row.strategy).strategy->parameters) take(info.name, info.name);
     const auto instruction = row.parameters.find("instruction");
     if (instruction != row.parameters.end() && instruction->second == "mma.sync") parameters["warp_level"] = 1;
   } else if (row.strategy == "stream_gemv") {
@@ -183,6 +171,8 @@ Simulation prepare_row(const MoeMeasurement& row, const std::string& file, const
     StrategyChoice& choice = simulation.choice;
     choice = parse_strategy(row.strategy);
     if (choice.strategy == nullptr) throw InputError({"", "", "auto", "a strategy that ran", ""});
+    const StackProfile* const stack = find_stack(row.implementation);
+    if (stack != nullptr && row.strategy == stack->strategy) choice.stack = stack;
     choice.parameters = parameters_of(row, facts.of(row));
     check_parameters(*choice.strategy, choice.parameters);
     options.scope = parse_scope(row.scope);

@@ -6,6 +6,7 @@
 
 #include "hwmodels/build_machine.h"
 #include "sim/io/input_error.h"
+#include "workloads/strategies/stack_profiles.h"
 
 namespace moesim {
 namespace {
@@ -26,6 +27,18 @@ Bytes layer_bytes(const MoeLayer& layer, const PredictOptions& options) {
              matrix_bytes(layer.other_weights, layer.hidden, shared);
   }
   return total;
+}
+
+// What was asked for, and else what the stack's rules say.
+Parameters parameters_of(const StrategyChoice& choice, const MoeLayer& layer) {
+  Parameters parameters = choice.parameters;
+  if (choice.stack != nullptr) {
+    parameters.merge(choice.stack->parameters({.experts = static_cast<std::int64_t>(layer.rows.size()),
+                                               .topk = layer.topk,
+                                               .tokens = layer.tokens,
+                                               .weights = layer.weights}));
+  }
+  return parameters;
 }
 
 PredictionOrInfeasible predict_one(const MoeLayer& layer, const HardwareModel& hardware, const Strategy& strategy,
@@ -85,7 +98,7 @@ Value parse_choice(const char* flag, const std::string& text,
 PredictionOrInfeasible predict(const MoeLayer& layer, const HardwareModel& hardware, const StrategyChoice& choice,
                                const PredictOptions& options) {
   if (choice.strategy != nullptr) {
-    return predict_one(layer, hardware, *choice.strategy, choice.parameters, choice.text, options);
+    return predict_one(layer, hardware, *choice.strategy, parameters_of(choice, layer), choice.text, options);
   }
   std::optional<Prediction> best;
   std::string reasons;

@@ -2,8 +2,8 @@
 // What it leaves out: correlation between tokens of a batch, between layers and between steps; group-limited routing.
 // Those need a routed trace.
 // Determinism: uniform, balanced, same and disjoint use integers only. zipf and lognormal compare keys made with the
-// C library's log, exp and pow: an id could differ between two libraries only where two keys of a token lie within
-// their last bit.
+// C library's log, exp and pow, power_law rounds such numbers: an id could differ between two libraries only where two
+// keys, or a number and a half, lie within their last bit.
 #include "workloads/router.h"
 
 #include <fmt/format.h>
@@ -38,6 +38,7 @@ constexpr RoutingForm kForms[] = {
     {RoutingKind::kBalanced, "balanced", ""},
     {RoutingKind::kSame, "same", ""},
     {RoutingKind::kDisjoint, "disjoint", ""},
+    {RoutingKind::kPowerLaw, "power_law", "ALPHA"},
     {RoutingKind::kTrace, "trace", "FILE"},
 };
 
@@ -211,6 +212,74 @@ void draw_disjoint(RoutedBatch& batch, Stream& stream) {
   }
 }
 
+// Experts by rows, most first, or fewest first; equal ones by number.
+std::vector<std::size_t> order_by_rows(const std::vector<std::int64_t>& rows, bool most_first) {
+  std::vector<std::size_t> order(rows.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return most_first ? rows[a] > rows[b] : rows[a] < rows[b]; });
+  return order;
+}
+
+// One number of a power law x^-alpha on [low, high], by its inverse distribution.
+double power_law_sample(double alpha, double low, double high, Stream& stream) {
+  const double u = stream.unit();
+  if (alpha == 1) return low * std::pow(high / low, u);
+  const double exponent = 1 - alpha;
+  return std::pow((std::pow(high, exponent) - std::pow(low, exponent)) * u + std::pow(low, exponent), 1 / exponent);
+}
+
+// The skewed loads of published MoE kernel benchmarks (ai-dynamo/aiconfigurator, power-law logits): a number per expert
+// from the power law on [1, 0.8 T], or on [0.01, 2] where the picks do not go round all experts, scaled to the picks
+// and rounded. No expert has more than T rows; what that cuts off goes to the emptiest experts, what rounding leaves is
+// given to the emptiest or taken from the fullest, one row each in turn.
+std::vector<std::int64_t> power_law_rows(const RoutedBatch& batch, double alpha, Stream& stream) {
+  constexpr double kMostShare = 0.8;
+  constexpr double kFewPicks[] = {0.01, 2};
+  const bool many = batch.picks() > batch.experts;
+  const double low = many ? 1 : kFewPicks[0];
+  const double high = many ? std::max(1.0, kMostShare * static_cast<double>(batch.tokens)) : kFewPicks[1];
+  std::vector<double> draws(static_cast<std::size_t>(batch.experts));
+  for (double& draw : draws) draw = power_law_sample(alpha, low, high, stream);
+  const double scale = static_cast<double>(batch.picks()) / std::accumulate(draws.begin(), draws.end(), 0.0);
+
+  std::vector<std::int64_t> rows;
+  std::int64_t overflow = 0;
+  for (const double draw : draws) {
+    const std::int64_t wanted = std::llround(draw * scale);
+    rows.push_back(std::min(wanted, batch.tokens));
+    overflow += wanted - rows.back();
+  }
+  for (; overflow > 0; --overflow) {
+    const auto emptiest = std::min_element(rows.begin(), rows.end());
+    if (*emptiest == batch.tokens) break;  // rounding gave more than all experts hold
+    ++*emptiest;
+  }
+  std::int64_t missing = batch.picks() - std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
+  const std::vector<std::size_t> order = order_by_rows(rows, missing < 0);
+  for (std::size_t i = 0; missing != 0; i = (i + 1) % order.size()) {
+    std::int64_t& expert_rows = rows[order[i]];
+    const std::int64_t change = missing > 0 ? 1 : -1;
+    if (expert_rows + change < 0 || expert_rows + change > batch.tokens) continue;
+    expert_rows += change;
+    missing -= change;
+  }
+  return rows;
+}
+
+// Deals the fullest expert's rows first, down one column after the other: with at most T rows none meets itself.
+void draw_power_law(RoutedBatch& batch, double alpha, Stream& stream) {
+  const std::vector<std::int64_t> rows = power_law_rows(batch, alpha, stream);
+  batch.ids.resize(static_cast<std::size_t>(batch.picks()));
+  std::int64_t place = 0;
+  for (const std::size_t expert : order_by_rows(rows, true)) {
+    for (std::int64_t i = 0; i < rows[expert]; ++i, ++place) {
+      const std::int64_t token = place % batch.tokens, slot = place / batch.tokens;
+      batch.ids[static_cast<std::size_t>(token * batch.topk + slot)] = static_cast<std::int32_t>(expert);
+    }
+  }
+}
+
 }  // namespace
 
 Routing parse_routing(const std::string& text) {
@@ -273,6 +342,9 @@ RoutedBatch draw_batch(const Routing& routing, std::int64_t experts, std::int64_
       break;
     case RoutingKind::kDisjoint:
       draw_disjoint(batch, stream);
+      break;
+    case RoutingKind::kPowerLaw:
+      draw_power_law(batch, routing.parameter, stream);
       break;
     case RoutingKind::kTrace:
       break;

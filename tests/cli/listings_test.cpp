@@ -99,6 +99,14 @@ TEST(Strategies, ListHoldsAllAndAuto) {
   EXPECT_THAT(names, Contains("auto"));
 }
 
+TEST(Strategies, AStackProfileShowsItsRulesAtSeveralSizes) {
+  EXPECT_THAT(names_in(successful_json({"strategies"}).at("strategies")), Contains("trtllm-gen"));
+  const json shown = successful_json({"strategies", "vllm-triton"});
+  EXPECT_EQ(shown.at("strategy"), "grouped_gemm");
+  EXPECT_THAT(shown.at("parameters")[0].at("parameters"), Contains("block_m=16"));
+  EXPECT_THAT(shown.at("source").get<std::string>(), HasSubstr("34846"));
+}
+
 TEST(Strategies, OneInFullHasEveryParameter) {
   for (const Strategy& strategy : strategy_catalogue()) {
     const json shown = successful_json({"strategies", strategy.name});

@@ -54,8 +54,8 @@ TEST(Fuzz, Strategies) {
 }
 
 TEST(Fuzz, Routings) {
-  const std::vector<std::string> good = {"uniform", "zipf:0.8", "lognormal:1", "balanced",
-                                         "same",    "disjoint", "trace:a.npy"};
+  const std::vector<std::string> good = {"uniform", "zipf:0.8", "lognormal:1",   "balanced",
+                                         "same",    "disjoint", "power_law:1.2", "trace:a.npy"};
   expect_both(
       feed(good, {":", "-1", "0", "1e999", "nan", "1e-300", "10", ":2"}, 3, kMutations, [](const std::string& text) {
         const Routing routing = parse_routing(text);

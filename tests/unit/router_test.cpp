@@ -1,5 +1,6 @@
 #include "workloads/router.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -83,7 +84,7 @@ TEST_P(EveryRouting, NameParsesBack) { EXPECT_EQ(routing_name(parse_routing(GetP
 
 INSTANTIATE_TEST_SUITE_P(Routings, EveryRouting,
                          testing::Values("uniform", "zipf:0.6", "zipf:10", "lognormal:1.5", "lognormal:10", "balanced",
-                                         "same", "disjoint"));
+                                         "same", "disjoint", "power_law:1", "power_law:1.2"));
 
 class RandomRouting : public testing::TestWithParam<const char*> {};
 
@@ -94,7 +95,7 @@ TEST_P(RandomRouting, SeedsAndSamplesDiffer) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Routings, RandomRouting,
-                         testing::Values("uniform", "zipf:0.6", "lognormal:1.5", "same", "disjoint"));
+                         testing::Values("uniform", "zipf:0.6", "lognormal:1.5", "same", "disjoint", "power_law:1.2"));
 
 // The bytes are part of the contract: a change here changes every published result.
 TEST(Router, PinnedBytes) {
@@ -190,10 +191,47 @@ TEST(Router, DisjointRepeatsNoExpertUntilThePackIsUsedUp) {
   EXPECT_THAT(rows_per_expert(draw("disjoint", 5, 3, 50)), testing::Each(30));
 }
 
+// Means over 150 draws of an independent implementation of the pattern (benchmark tables of ai-dynamo/aiconfigurator),
+// with the standard deviation of one draw.
+TEST(Router, PowerLawLoadsAreThoseOfPublishedTables) {
+  struct Expected {
+    const char* routing;
+    std::int64_t experts, topk, tokens;
+    double distinct, deviation, max_rows, tiles_of_16;
+  };
+  for (const Expected& e : {Expected{"power_law:1.2", 128, 8, 16, 59.12, 3.83, 7.25, 59.12},
+                            Expected{"power_law:1.01", 128, 8, 16, 64.67, 3.69, 5.19, 64.67},
+                            Expected{"power_law:1.01", 512, 10, 32, 213.60, 5.83, 3.25, 213.60},
+                            Expected{"power_law:1.2", 512, 10, 64, 320.64, 5.5, 6.13, 320.64},
+                            Expected{"power_law:1.2", 8, 2, 64, 8, 0.01, 46.77, 12.45}}) {
+    constexpr int kSamples = 150;
+    double distinct = 0, max_rows = 0, tiles = 0;
+    for (int sample = 0; sample < kSamples; ++sample) {
+      const RoutedBatch batch = draw(e.routing, e.experts, e.topk, e.tokens, 7, static_cast<std::uint64_t>(sample));
+      const RoutingStatistics statistics = routing_statistics(batch);
+      distinct += statistics.distinct_experts / kSamples;
+      max_rows += statistics.max_rows / kSamples;
+      for (const std::int64_t rows : rows_per_expert(batch)) tiles += static_cast<double>((rows + 15) / 16) / kSamples;
+    }
+    const std::string what = fmt::format("{} {}/{} T{}", e.routing, e.topk, e.experts, e.tokens);
+    EXPECT_NEAR(distinct, e.distinct, 4 * e.deviation * std::sqrt(2.0 / kSamples)) << what;
+    EXPECT_NEAR(max_rows, e.max_rows, 0.08 * e.max_rows) << what;
+    EXPECT_NEAR(tiles, e.tiles_of_16, 0.03 * e.tiles_of_16) << what;
+  }
+}
+
+// traps of the pattern: with fewer tokens than ceil(E / k) they are spread over the stride.
+TEST(Router, BalancedLoadsAreThoseOfPublishedTables) {
+  EXPECT_EQ(routing_statistics(draw("balanced", 128, 8, 8)).distinct_experts, 64);
+  EXPECT_EQ(routing_statistics(draw("balanced", 128, 8, 32)).max_rows, 2);
+  EXPECT_EQ(routing_statistics(draw("balanced", 512, 10, 32)).distinct_experts, 316);
+}
+
 TEST(Router, WrongRoutingsSayWhatIsExpected) {
   for (const char* wrong :
-       {"", "uniform:1", "uniform:", "zipf", "zipf:", "zipf:0", "zipf:-1", "zipf:11", "zipf:nan", "zipf:inf", "zipf:1x",
-        "zipf: 1", "lognormal:1,5", "balanced:2", "same:", "trace", "trace:", "Uniform", "gumbel:1"}) {
+       {"",         "uniform:1", "uniform:", "zipf",    "zipf:",         "zipf:0",    "zipf:-1",     "zipf:11",
+        "zipf:nan", "zipf:inf",  "zipf:1x",  "zipf: 1", "lognormal:1,5", "power_law", "power_law:0", "balanced:2",
+        "same:",    "trace",     "trace:",   "Uniform", "gumbel:1"}) {
     EXPECT_THROW(parse_routing(wrong), InputError) << wrong;
   }
   try {

@@ -161,11 +161,12 @@ Lowered Chain::seal() {
   return builder_.seal();
 }
 
-void add_routing(Chain& chain, const LowerRequest& request, bool grouped, std::int64_t row_tile) {
+namespace {
+
+// A 16-bit product of all tokens with [experts, hidden], split over K so that every unit streams.
+void add_router(Chain& chain, const LowerRequest& request) {
   const MoeLayer& layer = request.layer;
   const Device device(request.hardware, request.clock_hz);
-
-  // Router: a 16-bit product of all tokens with [experts, hidden], split over K so that every unit streams.
   Product router{"router", "router", layer.router_experts, layer.hidden, {Dtype::kBf16, 0}, {Dtype::kBf16, 0}};
   TileShape tile;
   tile.block_m = 16;
@@ -188,6 +189,15 @@ void add_routing(Chain& chain, const LowerRequest& request, bool grouped, std::i
     kernel.groups.push_back(group);
   }
   chain.add(std::move(kernel), tile_launch(request, router, tile, "router"));
+}
+
+}  // namespace
+
+void add_routing(Chain& chain, const LowerRequest& request, bool grouped, std::int64_t row_tile) {
+  const MoeLayer& layer = request.layer;
+  const Device device(request.hardware, request.clock_hz);
+
+  if (parameter(request, "router", 1) != 0) add_router(chain, request);
 
   // Top-k: a warp a token; each of k rounds is a warp-wide maximum (5 shuffles and compares, about 8 dependent
   // instructions of matrix.barrier-like latency), before it scores of experts / warp size values a lane.
@@ -210,6 +220,13 @@ void add_routing(Chain& chain, const LowerRequest& request, bool grouped, std::i
   chain.add(chain_kernel(device, "scatter_rows", "align", divide_up(layer.topk * layer.tokens, 256),
                          static_cast<double>(row_tile), 2),
             {256, 32, 0});
+}
+
+void add_extra_launches(Chain& chain, const LowerRequest& request) {
+  const Device device(request.hardware, request.clock_hz);
+  for (std::int64_t i = 0; i < parameter(request, "extra_launches", 0); ++i) {
+    chain.add(chain_kernel(device, "extra", "extra", 1, 0, 1), {kHelperThreads, 32, 0});
+  }
 }
 
 void add_quantise(Chain& chain, const LowerRequest& request, const std::string& stage, std::int64_t rows,

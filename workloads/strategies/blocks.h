@@ -68,8 +68,11 @@ std::int64_t parameter(const LowerRequest& request, const std::string& name, std
 
 // --- helper kernels; each adds itself to the chain when its stage is wanted ---
 
-// Router product (tokens x experts x hidden), top-k and, for strategies that group rows, the grouping by expert.
+// Router product (tokens x experts x hidden; none with parameter router=0), top-k and, for strategies that group rows,
+// the grouping by expert.
 void add_routing(Chain& chain, const LowerRequest& request, bool grouped, std::int64_t row_tile);
+// Small kernels of a stack that do nothing of the layer's own: as many as parameter extra_launches says.
+void add_extra_launches(Chain& chain, const LowerRequest& request);
 // Activations of `rows` rows of `width` to fp8 with a scale per 128.
 void add_quantise(Chain& chain, const LowerRequest& request, const std::string& stage, std::int64_t rows,
                   std::int64_t width);

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <string_view>
 
 #include "sim/io/input_error.h"
+#include "workloads/strategies/stack_profiles.h"
 
 namespace moesim {
 // In a function, so that it is there whenever it is asked for, from static initialisers too.
@@ -41,6 +43,12 @@ StrategyChoice parse_strategy(const std::string& text) {
   for (const Strategy& strategy : strategy_catalogue()) {
     names.emplace_back(strategy.name);
     if (name == strategy.name) choice.strategy = &strategy;
+  }
+  for (const StackProfile& stack : stack_profiles()) names.emplace_back(stack.name);
+  choice.stack = find_stack(name);
+  for (const Strategy& strategy : strategy_catalogue()) {
+    if (choice.stack != nullptr && strategy.name == std::string_view(choice.stack->strategy))
+      choice.strategy = &strategy;
   }
   if (choice.strategy == nullptr && name != "auto") {
     throw InputError({"--strategy", "", fmt::format("'{}'", name), fmt::format("one of {}", fmt::join(names, ", ")),

@@ -2,10 +2,13 @@
 //
 // Models: the Triton fused-MoE kernels of vLLM and SGLang: grid in one dimension, N fastest, so that a second row
 // block of an expert comes a whole matrix after the first and finds the weights only in a cache that holds them.
-// Leaves out: GROUP_M swizzling, CTAs beyond the padded row count that exit at once.
+// A grid for the worst case (worst_case_grid) has one block a pick, or what the padding of all experts could add; its
+// surplus CTAs read the real count and exit, each from a slot of the same size.
+// Leaves out: GROUP_M swizzling.
 // Compared: H200, 1-64 tokens, bf16 and fp8_block128 (validation/README.md).
 #include <algorithm>
 
+#include "sim/units/integer.h"
 #include "workloads/strategies/catalogue.h"
 #include "workloads/strategies/tiles.h"
 
@@ -18,6 +21,17 @@ constexpr ParameterInfo kParameters[] = {
     {"block_k", "64, or 32 with block_m 64; 128 for fp8_block128", "K of a step", 16, 1024},
     {"num_warps", "4", "warps of a CTA", 1, 16},
     {"num_stages", "4 (3 for fp8_block128)", "pipeline stages as Triton counts them: one buffer fewer is held", 2, 16},
+    {"bulk_copies", "0", "1: tiles come as bulk copies, which no warp issues piece by piece", 0, 1},
+    {"fused_act", "0", "1: the activation is part of the up projection's kernel", 0, 1},
+    {"router", "1", "0: the layer is given its router's scores: no router product", 0, 1},
+    {"grouping_kernels", "2", "0: the top-k kernel groups the rows by expert", 0, 2},
+    {"extra_launches", "0", "small kernels around the layer (copies, fills)", 0, 64},
+    {"width_multiple", "1", "the experts' width is padded to a multiple of it", 1, 4096},
+    {"weighted_down", "0", "1: the down projection fetches its rows' routing weights, and multiplies by them", 0, 1},
+    {"item_ns", "0", "what a CTA takes beside loads, products and stores: dispatch, addresses, instructions", 0,
+     100'000},
+    {"worst_case_grid", "0",
+     "1: launched for the most row blocks that the picks could need; CTAs beyond the real ones exit", 0, 1},
     {"swap_ab", "0", "1: weights on the row side of the matrix instruction, rows issued in eights", 0, 1},
     {"warp_level", "0", "1: warp-level products (mma.sync) at any row count", 0, 1},
     {"up.registers", "48 + 2 per accumulator", "registers a thread as launched, up projection", 1, 512},
@@ -35,9 +49,27 @@ TileShape tile_of(const LowerRequest& request) {
   tile.block_k = parameter(request, "block_k", blocked ? 128 : small ? 64 : 32);
   tile.warps = parameter(request, "num_warps", 4);
   tile.buffers = parameter(request, "num_stages", blocked ? 3 : 4) - 1;
+  tile.bulk_copies = parameter(request, "bulk_copies", 0) != 0;
   tile.swap_ab = parameter(request, "swap_ab", 0) != 0;
   tile.warp_level = parameter(request, "warp_level", 0) != 0;
   return tile;
+}
+
+// Row blocks beyond the real ones in a grid that is launched without knowing the routing.
+std::int64_t surplus_blocks(const MoeLayer& layer, const TileShape& tile, std::int64_t real) {
+  const auto experts = static_cast<std::int64_t>(layer.rows.size());
+  const std::int64_t padded = layer.picks + experts * (tile.block_m - 1);
+  return std::max<std::int64_t>(0, std::min(layer.picks, divide_up(padded, tile.block_m)) - real);
+}
+
+// A CTA that reads how many row blocks there are, and exits.
+ItemClass surplus_item(const Device& device) {
+  ItemClass item;
+  item.steps = 1;
+  item.stages = 1;
+  item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
+  item.prologue_after = device.cache_round_trips(1);
+  return item;
 }
 
 void add_projection(Chain& chain, const LowerRequest& request, const Product& product, const TileShape& tile,
@@ -47,22 +79,43 @@ void add_projection(Chain& chain, const LowerRequest& request, const Product& pr
   kernel.name = product.name;
   kernel.stage = product.stage;
   add_row_blocks(kernel, chain, device, request.layer.rows, product, tile);
+  for (ItemClass& item : kernel.classes) {
+    item.prologue_after += duration_from_seconds(static_cast<double>(parameter(request, "item_ns", 0)) * 1e-9);
+  }
+  if (product.stage == "gemm2" && parameter(request, "weighted_down", 0) != 0) {
+    for (ItemClass& item : kernel.classes) item.epilogue += device.cache_round_trips(1);
+  }
   if (kernel.groups.empty()) return;  // no token of this shard's experts
+  if (parameter(request, "worst_case_grid", 0) != 0) {
+    ItemGroup surplus;
+    surplus.item_class = static_cast<std::uint32_t>(kernel.classes.size());
+    surplus.count = surplus_blocks(request.layer, tile, static_cast<std::int64_t>(kernel.groups.size())) *
+                    divide_up(product.n, tile.block_n);
+    if (surplus.count > 0) {
+      kernel.classes.push_back(surplus_item(device));
+      kernel.groups.push_back(surplus);
+    }
+  }
   chain.add(std::move(kernel), tile_launch(request, product, tile, prefix));
 }
 
-Lowered lower(const LowerRequest& request) {
-  const MoeLayer& layer = request.layer;
+Lowered lower(const LowerRequest& asked) {
+  MoeLayer layer = asked.layer;
+  const std::int64_t multiple = parameter(asked, "width_multiple", 1);
+  layer.intermediate = divide_up(layer.intermediate, multiple) * multiple;
+  const LowerRequest request{layer,        asked.hardware,   asked.clock_hz,  asked.scope,
+                             asked.launch, asked.parameters, asked.constants, asked.stage};
   const TileShape tile = tile_of(request);
   const bool quantised = payload_bits(layer.activations) < 16;
   Chain chain(request);
   if (request.scope == Scope::kMoeLayer) {
-    add_routing(chain, request, true, tile.block_m);
+    add_extra_launches(chain, request);
+    add_routing(chain, request, parameter(request, "grouping_kernels", 2) > 0, tile.block_m);
     if (quantised) add_quantise(chain, request, "quantise", layer.tokens, layer.hidden);
   }
   add_projection(chain, request, {"gemm1", "gemm1", layer.up_width(), layer.hidden, layer.weights, layer.activations},
                  tile, "up");
-  add_activation(chain, request);
+  if (parameter(request, "fused_act", 0) == 0) add_activation(chain, request);
   if (request.scope == Scope::kMoeLayer && quantised)
     add_quantise(chain, request, "quantise", layer.picks, layer.intermediate);
   add_projection(chain, request, {"gemm2", "gemm2", layer.hidden, layer.intermediate, layer.weights, layer.activations},

@@ -24,11 +24,31 @@ constexpr ParameterInfo kParameters[] = {
     {"buffers", "what four fifths of the unit's on-chip memory hold", "K-steps in flight", 1, 64},
     {"whole_boxes", "1", "1: the row operand's boxes are moved whole, rows beyond the group's end too; 0: valid rows",
      0, 1},
+    {"descriptors", "1",
+     "1: a tensor descriptor a group, made by a set-up kernel and changed per tile; 0: one for all groups", 0, 1},
+    {"router", "1", "0: the layer is given its router's scores: no router product", 0, 1},
     {"look_ahead", "1", "tiles that the producer may fetch ahead; 0: an epilogue delays the next tile's loads", 0, 1},
 };
 
 constexpr std::int64_t kGroupsPerScan = 32;
 constexpr std::int64_t kMostBuffers = 12;
+
+// One thread a group writes problem shapes and pointers.
+void add_setup(Chain& chain, const Device& device, const std::string& stage) {
+  Kernel setup;
+  setup.name = "prepare_groups";
+  setup.stage = stage;
+  setup.helper = true;
+  ItemClass one;
+  one.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
+  one.prologue_after = device.cache_round_trips(2);
+  one.epilogue = device.cache_round_trips(1);
+  setup.classes = {one};
+  ItemGroup single;
+  single.count = 1;
+  setup.groups = {single};
+  chain.add(std::move(setup), {128, 38, 0});
+}
 
 void add_projection(Chain& chain, const LowerRequest& request, const Product& product) {
   const MoeLayer& layer = request.layer;
@@ -41,25 +61,12 @@ void add_projection(Chain& chain, const LowerRequest& request, const Product& pr
   tile.bulk_copies = true;
   tile.buffers = parameter(request, "buffers", ring_buffers(device, product, tile, kMostBuffers));
 
-  // Set-up: one thread a group writes problem shapes and pointers.
-  Kernel setup;
-  setup.name = "prepare_groups";
-  setup.stage = product.stage;
-  setup.helper = true;
-  ItemClass one;
-  one.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
-  one.prologue_after = device.cache_round_trips(2);
-  one.epilogue = device.cache_round_trips(1);
-  setup.classes = {one};
-  ItemGroup single;
-  single.count = 1;
-  setup.groups = {single};
-  chain.add(std::move(setup), {128, 38, 0});
-
+  const bool descriptors = parameter(request, "descriptors", 1) != 0;
+  if (descriptors) add_setup(chain, device, product.stage);
   const auto scans = static_cast<double>(divide_up(static_cast<std::int64_t>(layer.rows.size()), kGroupsPerScan));
   const double search = scans * 6 * device.constant(Hw::kSharedLatency);  // load, five-step prefix sum over lanes
   const Duration per_tile =
-      device.duration(search) + device.cache_round_trips(2);  // descriptor written, fenced, fetched
+      device.duration(search) + device.cache_round_trips(descriptors ? 2 : 1);  // descriptor written, fenced, fetched
   Kernel kernel;
   kernel.name = kernel.stage = product.stage;
   kernel.schedule = {Schedule::Kind::kPersistent, parameter(request, "look_ahead", 1), device.units()};

@@ -57,12 +57,15 @@ struct Strategy {
 
 std::span<const Strategy> strategy_catalogue();
 
-// "grouped_gemm" or "grouped_gemm:block_m=32,swap_ab=1". Throws InputError (flag --strategy) with the nearest right
-// name.
+struct StackProfile;
+
+// "grouped_gemm", "grouped_gemm:block_m=32,swap_ab=1" or, by the rules of a stack profile, "vllm-triton". Throws
+// InputError (flag --strategy) with the nearest right name.
 struct StrategyChoice {
   const Strategy* strategy = nullptr;  // nullptr: auto, the best of all per routing
   Parameters parameters;
   std::string text;
+  const StackProfile* stack = nullptr;  // whose rules set what `parameters` do not
 };
 StrategyChoice parse_strategy(const std::string& text);
 // Checks names and ranges against the strategy's parameter list.

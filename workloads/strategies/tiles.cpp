@@ -149,6 +149,9 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
   if (!tile.bulk_copies) {
     const double per_clock = static_cast<double>(tile.warps) * device.constant(Hw::kAsyncCopyPerWarp);
     item.step_issue = device.duration(copied / per_clock);
+    // The ring is filled at the start whatever K is: copies beyond it are issued, and move nothing.
+    const std::int64_t beyond = std::max<std::int64_t>(0, tile.buffers - item.steps);
+    item.prologue_after += device.duration(copied / per_clock * static_cast<double>(beyond));
   }
   item.load_latency = duration_from_seconds(device.constant(Hw::kAsyncCopyLatency));
   const double chain = block_k * (converted ? 2.0 : std::max(activation_element, 1.0)) / kBytesPerMatrixStep;
@@ -167,7 +170,7 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
   item.pipe_seconds[static_cast<std::size_t>(PipeKind::kMatrix)] += operands;
 
   item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
-  item.prologue_after = device.cache_round_trips(2) + device.code(kCodeBefore);  // its expert, its row numbers
+  item.prologue_after += device.cache_round_trips(2) + device.code(kCodeBefore);  // its expert, its row numbers
   if (blocked && !tile.bulk_copies) {
     // Scales are loaded in the step that needs them: a step that begins a new line of theirs waits for memory.
     const double scale_bytes = static_cast<double>(product.k) / static_cast<double>(kScaleBlock) * kScaleBytes;
