@@ -189,8 +189,8 @@ void Engine::consider_launch(std::uint32_t k) {
         break;
     }
     if (!(early && s.predecessors_running > 0) && machine_.units > 1) {
-      const auto grid = static_cast<double>(std::min(s.remaining, s.slots) - 1);
-      const double share = std::min(1.0, grid / static_cast<double>(machine_.units - 1));
+      const auto grid = static_cast<double>(std::min(s.remaining, s.slots));
+      const double share = std::min(1.0, std::log(grid) / std::log(static_cast<double>(machine_.units)));
       delay += Duration(std::llround(machine_.launch_spread.as_double() * share));
     }
   }
