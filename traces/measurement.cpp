@@ -180,22 +180,24 @@ void for_each_row(const std::string& path,
 
 }  // namespace
 
-std::int64_t MicroMeasurement::whole(const std::string& name) const {
+std::int64_t MicroMeasurement::whole(const std::string& name, std::int64_t most) const {
   const auto it = numbers.find(name);
   if (it == numbers.end()) {
-    throw InputError({place, "", fmt::format("no '{}'", name), fmt::format("one, as {} rows have", benchmark), ""});
+    throw InputError(
+        {place, "", fmt::format("no number '{}'", name), fmt::format("one, as {} rows have", benchmark), ""});
   }
-  constexpr double kMost = 9007199254740992;  // 2^53
-  if (it->second < 0 || it->second > kMost || it->second != std::floor(it->second)) {
-    throw InputError({place, "/" + name, fmt::format("number {}", it->second), "a whole number, 0 or more", ""});
+  const double value = it->second;
+  if (value < 1 || value > static_cast<double>(most) || value != std::floor(value)) {
+    throw InputError(
+        {place, "/" + name, fmt::format("number {}", value), fmt::format("a whole number from 1 to {}", most), ""});
   }
-  return static_cast<std::int64_t>(it->second);
+  return static_cast<std::int64_t>(value);
 }
 
 const std::string& MicroMeasurement::text(const std::string& name) const {
   const auto it = texts.find(name);
   if (it != texts.end()) return it->second;
-  throw InputError({place, "", fmt::format("no '{}'", name), fmt::format("one, as {} rows have", benchmark), ""});
+  throw InputError({place, "", fmt::format("no text '{}'", name), fmt::format("one, as {} rows have", benchmark), ""});
 }
 
 std::vector<MoeMeasurement> read_measurements(const std::string& path) {

@@ -57,8 +57,8 @@ struct MicroMeasurement {
   std::vector<LaunchedKernel> kernels;
 
   [[nodiscard]] bool has(const std::string& name) const { return numbers.contains(name); }
-  // A parameter. Throws InputError when the row has none.
-  [[nodiscard]] std::int64_t whole(const std::string& name) const;  // of 0 to 2^53
+  // A parameter: a whole number of 1 to `most`, or a text. Throws InputError when the row has none.
+  [[nodiscard]] std::int64_t whole(const std::string& name, std::int64_t most) const;
   [[nodiscard]] const std::string& text(const std::string& name) const;
 };
 

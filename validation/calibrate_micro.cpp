@@ -23,11 +23,11 @@ constexpr double kHuber = 0.10;              // residuals beyond this count line
 
 // What microbenchmarks can say of a device; capacities, occupancy and datasheet peaks are not fitted.
 constexpr std::array kCandidates = {
-    Hw::kUnitLoadPort,      Hw::kHbmReadFraction,    Hw::kHbmLatency,         Hw::kHbmKnee,         Hw::kHbmWriteWeight,
-    Hw::kLlcUsefulFraction, Hw::kLlcBandwidth,       Hw::kLlcLatency,         Hw::kLlcKnee,         Hw::kLlcFillWeight,
-    Hw::kRegisterGranule,   Hw::kVectorConvert,      Hw::kMatrixSyncFraction, Hw::kMatrixLatency,   Hw::kSharedLatency,
-    Hw::kBarrier,           Hw::kAsyncCopyPerWarp,   Hw::kAsyncCopyLatency,   Hw::kLaunchStream,    Hw::kLaunchGraph,
-    Hw::kLaunchSpread,      Hw::kLaunchProgrammatic, Hw::kLaunchPrologue,     Hw::kDispatchInterval};
+    Hw::kUnitLoadPort,       Hw::kHbmReadFraction,    Hw::kHbmLatency,      Hw::kHbmKnee,       Hw::kHbmWriteWeight,
+    Hw::kLlcUsefulFraction,  Hw::kLlcBandwidth,       Hw::kLlcLatency,      Hw::kLlcKnee,       Hw::kLlcFillWeight,
+    Hw::kVectorConvert,      Hw::kMatrixSyncFraction, Hw::kMatrixLatency,   Hw::kSharedLatency, Hw::kBarrier,
+    Hw::kAsyncCopyPerWarp,   Hw::kAsyncCopyLatency,   Hw::kLaunchStream,    Hw::kLaunchGraph,   Hw::kLaunchSpread,
+    Hw::kLaunchProgrammatic, Hw::kLaunchPrologue,     Hw::kDispatchInterval};
 
 // Distance on the chip, many units at the same lines and what a unit's own loads keep in the cache decide these
 // benchmarks and are not modelled: to fit them would bend the constants.

@@ -3,6 +3,7 @@
 #include <tbb/parallel_for.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -52,16 +53,18 @@ MicroEvaluation evaluate_micro(const std::vector<MicroMeasurement>& rows, const 
   result.device = hardware.name;
   result.device_hash = hardware.hash;
   result.measurements = file;
-  result.rows.resize(rows.size());
-  tbb::parallel_for(std::size_t{0}, rows.size(), [&](std::size_t i) {
-    MicroResult& of_row = result.rows[i];
-    of_row.row = &rows[i];
-    const auto lowered = lower_micro(rows[i], hardware);
-    if (const auto* const reason = std::get_if<LeftOut>(&lowered)) {
-      of_row.left_out = reason->reason;
+  std::vector<std::optional<MicroKernel>> kernels(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    result.rows.push_back({&rows[i], 0, ""});
+    auto lowered = lower_micro(rows[i], hardware);
+    if (auto* const kernel = std::get_if<MicroKernel>(&lowered)) {
+      kernels[i] = std::move(*kernel);
     } else {
-      of_row.simulated_us = simulate_us(std::get<MicroKernel>(lowered), hardware);
+      result.rows[i].left_out = std::get<LeftOut>(lowered).reason;
     }
+  }
+  tbb::parallel_for(std::size_t{0}, rows.size(), [&](std::size_t i) {
+    if (kernels[i]) result.rows[i].simulated_us = simulate_us(*kernels[i], hardware);
   });
 
   std::vector<double> all;

@@ -16,8 +16,7 @@
 namespace moesim {
 namespace {
 
-using Lowered = std::variant<MicroKernel, LeftOut>;
-
+constexpr std::int64_t kWarp = 32;          // threads, in the harnesses
 constexpr std::int64_t kThreads = 128;      // of a CTA, where a row does not say
 constexpr std::int64_t kReadBlock = 16384;  // bytes of a CTA that reads once: 8 loads of 16 bytes a thread
 constexpr std::int64_t kLoadBytes = 16;     // of one load of a thread
@@ -42,11 +41,13 @@ struct Bench {
   const HardwareModel& hardware;
   Device device;
 
+  // Bounds of sense: beyond them a row is a slip, and no product of two overflows.
+  [[nodiscard]] std::int64_t ctas() const { return row.whole("ctas", std::int64_t{1} << 24); }
+  [[nodiscard]] std::int64_t bytes(const char* name) const { return row.whole(name, std::int64_t{1} << 44); }
+  [[nodiscard]] std::int64_t small(const char* name) const { return row.whole(name, std::int64_t{1} << 20); }
   // The CUDA harness states threads; the Triton set does not.
-  [[nodiscard]] std::int64_t threads() const { return row.has("threads") ? row.whole("threads") : kThreads; }
-  [[nodiscard]] std::int64_t warps() const {
-    return divide_up(threads(), static_cast<std::int64_t>(device.constant(Hw::kWarpSize)));
-  }
+  [[nodiscard]] std::int64_t threads() const { return row.has("threads") ? small("threads") : kThreads; }
+  [[nodiscard]] std::int64_t warps() const { return divide_up(threads(), kWarp); }
   [[nodiscard]] bool cuda() const {
     const auto source = row.texts.find("source");
     return source != row.texts.end() && source->second.find("cuda harness") != std::string::npos;
@@ -91,23 +92,23 @@ ItemClass plain_reads(const Bench& bench, std::int64_t bytes, std::int64_t steps
   return item;
 }
 
-Lowered graph_node(const Bench& bench) { return bench.kernel({}, bench.row.whole("ctas"), {bench.threads(), 4, 0}); }
+LoweredMicro graph_node(const Bench& bench) { return bench.kernel({}, bench.ctas(), {bench.threads(), 4, 0}); }
 
-Lowered stream_launch(const Bench& bench) {
+LoweredMicro stream_launch(const Bench& bench) {
   MicroKernel micro = std::get<MicroKernel>(graph_node(bench));
   micro.launch = LaunchMode::kStream;
   return micro;
 }
 
-Lowered programmatic_launch(const Bench& bench) {
+LoweredMicro programmatic_launch(const Bench& bench) {
   if (bench.row.text("launch") != "graph") return LeftOut{"programmatic launch in a stream is not a launch mode"};
   MicroKernel micro = std::get<MicroKernel>(graph_node(bench));
   micro.launch = LaunchMode::kProgrammatic;
   return micro;
 }
 
-Lowered read_size(const Bench& bench) {
-  const std::int64_t bytes = bench.row.whole("bytes"), ctas = bench.row.whole("ctas");
+LoweredMicro read_size(const Bench& bench) {
+  const std::int64_t bytes = bench.bytes("bytes"), ctas = bench.ctas();
   const bool warm = bench.row.benchmark == "repeat_read_size";
   const double share = static_cast<double>(bytes) / bench.device.constant(Hw::kLlcCapacity);
   if (warm && share > 0.6 && share < 1.2) return LeftOut{"0.6 to 1.2 times the cache"};
@@ -118,8 +119,8 @@ Lowered read_size(const Bench& bench) {
 }
 
 // A CTA reads block after block; the loads of a block are in flight together as far as the code goes.
-Lowered batches(const Bench& bench, std::int64_t ctas, std::int64_t block, bool warm) {
-  const std::int64_t bytes = bench.row.whole("bytes") / ctas;
+LoweredMicro batches(const Bench& bench, std::int64_t ctas, std::int64_t block, bool warm) {
+  const std::int64_t bytes = bench.bytes("bytes") / ctas;
   const std::int64_t loads = block / kLoadBytes / bench.threads();
   const std::int64_t rounds = std::max<std::int64_t>(1, divide_up(loads, kLoadsTogether));
   return bench.kernel(plain_reads(bench, bytes, bytes / block * rounds, warm, rounds), ctas,
@@ -127,9 +128,9 @@ Lowered batches(const Bench& bench, std::int64_t ctas, std::int64_t block, bool 
 }
 
 // A ring of four stages in on-chip memory, filled by asynchronous or bulk copies.
-Lowered ring(const Bench& bench, std::int64_t ctas, std::int64_t block, bool bulk) {
-  const std::int64_t bytes = bench.row.whole("bytes") / ctas;
-  const std::int64_t stage = block / kRingStages;
+LoweredMicro ring(const Bench& bench, std::int64_t ctas, std::int64_t block, bool bulk) {
+  const std::int64_t bytes = bench.bytes("bytes") / ctas;
+  const std::int64_t stage = std::max<std::int64_t>(1, block / kRingStages);
   ItemClass item;
   item.steps = bytes / stage;
   item.stages = kRingStages;
@@ -150,8 +151,8 @@ Lowered ring(const Bench& bench, std::int64_t ctas, std::int64_t block, bool bul
   return bench.kernel(item, ctas, {bench.threads(), 32, block});
 }
 
-Lowered reads_of_blocks(const Bench& bench, bool warm) {
-  const std::int64_t ctas = bench.row.whole("ctas"), block = bench.row.whole("block_bytes");
+LoweredMicro reads_of_blocks(const Bench& bench, bool warm) {
+  const std::int64_t ctas = bench.ctas(), block = bench.bytes("block_bytes");
   const auto load = bench.row.texts.find("load");
   if (load == bench.row.texts.end()) {
     if (block >= 16384) return LeftOut{"a block of 16 KiB and more was several loads in flight only in part"};
@@ -161,17 +162,17 @@ Lowered reads_of_blocks(const Bench& bench, bool warm) {
   return ring(bench, ctas, block, load->second == "bulk");
 }
 
-Lowered read_inflight(const Bench& bench) { return reads_of_blocks(bench, false); }
+LoweredMicro read_inflight(const Bench& bench) { return reads_of_blocks(bench, false); }
 
-Lowered one_sm_read(const Bench& bench) {
+LoweredMicro one_sm_read(const Bench& bench) {
   const bool warm = bench.row.text("state") == "warm";
-  Lowered lowered = reads_of_blocks(bench, warm);
+  LoweredMicro lowered = reads_of_blocks(bench, warm);
   if (auto* const micro = std::get_if<MicroKernel>(&lowered)) micro->warm = warm;
   return lowered;
 }
 
-Lowered same_read(const Bench& bench) {
-  const std::int64_t bytes = bench.row.whole("bytes"), ctas = bench.row.whole("ctas");
+LoweredMicro same_read(const Bench& bench) {
+  const std::int64_t bytes = bench.bytes("bytes"), ctas = bench.ctas();
   const std::int64_t rounds = bench.cuda() ? 2 : 1;
   ItemClass item = plain_reads(bench, bytes, std::max<std::int64_t>(1, bytes / kReadBlock) * rounds, true);
   item.first_share = 1 / static_cast<double>(ctas);
@@ -180,11 +181,11 @@ Lowered same_read(const Bench& bench) {
   return micro;
 }
 
-Lowered pointer_chase(const Bench& bench) {
-  const std::int64_t bytes = bench.row.whole("bytes");
+LoweredMicro pointer_chase(const Bench& bench) {
+  const std::int64_t bytes = bench.bytes("bytes");
   if (bytes <= 262144) return LeftOut{"caches of a unit are not modelled"};
   ItemClass item;
-  item.steps = bench.row.has("hops") ? bench.row.whole("hops") : kHops;
+  item.steps = bench.row.has("hops") ? bench.small("hops") : kHops;
   item.read = Bytes(item.steps * static_cast<std::int64_t>(kLineBytes));
   MicroKernel micro = bench.kernel(std::move(item), 1, {32, 22, 0});
   micro.parts = micro.kernel.classes[0].steps;
@@ -193,24 +194,24 @@ Lowered pointer_chase(const Bench& bench) {
   return micro;
 }
 
-Lowered mixed(const Bench& bench) {
-  const std::int64_t bytes = bench.row.whole("read_bytes");
+LoweredMicro mixed(const Bench& bench) {
+  const std::int64_t bytes = bench.bytes("read_bytes");
   ItemClass item = plain_reads(bench, kReadBlock, 1, false);
-  item.write = Bytes(kReadBlock / std::max<std::int64_t>(1, bench.row.whole("write_every")));
+  item.write = Bytes(kReadBlock / bench.small("write_every"));
   return bench.kernel(std::move(item), bytes / kReadBlock, {bench.threads(), 32, 0});
 }
 
-Lowered fill(const Bench& bench) {
+LoweredMicro fill(const Bench& bench) {
   ItemClass item;
   item.write = Bytes(kReadBlock);
   item.first_prologue = bench.start();
-  return bench.kernel(std::move(item), bench.row.whole("write_bytes") / kReadBlock, {bench.threads(), 26, 0});
+  return bench.kernel(std::move(item), bench.bytes("write_bytes") / kReadBlock, {bench.threads(), 26, 0});
 }
 
 // A thread sums `parts` vectors: the first, then sixteens, eights and fours together, then one by one, as compiled.
-Lowered splitk_reduce(const Bench& bench) {
-  const std::int64_t ctas = bench.row.whole("ctas"), bytes = bench.row.whole("bytes") / ctas;
-  const std::int64_t rest = bench.row.whole("parts") - 1;
+LoweredMicro splitk_reduce(const Bench& bench) {
+  const std::int64_t ctas = bench.ctas(), bytes = bench.bytes("bytes") / ctas;
+  const std::int64_t rest = bench.small("parts") - 1;
   const std::int64_t rounds = 1 + rest / 16 + rest % 16 / 8 + rest % 8 / 4 + rest % 4;
   ItemClass item = plain_reads(bench, bytes, rounds, true);
   item.write = Bytes(kThreads * kLoadBytes);
@@ -225,43 +226,50 @@ double matrix_rate(const Bench& bench) {
   return bench.device.constant(bench.row.text("dtype") == "bf16" ? Hw::kMatrixBf16 : Hw::kMatrixFp8);
 }
 
-Lowered mma(const Bench& bench) {
-  const std::int64_t warps = bench.row.whole("warps"), chains = bench.row.whole("chains");
-  const double flops = 2 * static_cast<double>(bench.row.whole("m") * bench.row.whole("n") * bench.row.whole("k"));
+// A warp's chains; a warp alone on its quarter of the unit does not keep the pipe busy.
+LoweredMicro mma(const Bench& bench) {
+  constexpr double kWarpInterval = 7.5;  // clocks between two instructions of a warp (H200: 7.1 e4m3, 7.8 bf16)
+  constexpr double kFp8Share = 0.72;     // of the peak that e4m3 reaches (H200); matrix.sync_fraction is that of bf16
+  const bool bf16 = bench.row.text("dtype") == "bf16";
+  if (!bf16 && bench.row.benchmark == "mma_latency") return LeftOut{"matrix.latency is that of bf16"};
+  const std::int64_t warps = bench.small("warps"), chains = bench.small("chains");
+  const double flops =
+      2.0 * static_cast<double>(bench.small("m") * bench.small("n")) * static_cast<double>(bench.small("k"));
+  const double share = bf16 ? bench.device.constant(Hw::kMatrixSyncFraction) : kFp8Share;
   ItemClass item;
-  item.steps = bench.row.whole("instructions") / chains;
-  item.step_latency = bench.device.duration(bench.device.constant(Hw::kMatrixLatency));
+  item.steps = bench.small("instructions") / chains;
+  item.step_latency = bench.device.duration(
+      std::max(bench.device.constant(Hw::kMatrixLatency), kWarpInterval * static_cast<double>(chains)));
   item.pipe_seconds[index(PipeKind::kMatrix)] =
-      bench.device.seconds(flops * static_cast<double>(chains * warps) /
-                           (matrix_rate(bench) * bench.device.constant(Hw::kMatrixSyncFraction)));
+      bench.device.seconds(flops * static_cast<double>(chains * warps) / (matrix_rate(bench) * share));
   item.first_prologue = bench.start();
-  return bench.kernel(item, bench.row.whole("ctas"), {warps * 32, 64, 0});
+  return bench.kernel(item, bench.ctas(), {warps * kWarp, 64, 0});
 }
 
 // Both operands come from on-chip memory; the instructions between two waits overlap, and a warpgroup that waits leaves
 // the pipe to the other.
-Lowered wgmma(const Bench& bench) {
+LoweredMicro wgmma(const Bench& bench) {
   constexpr std::int64_t kBetweenWaits = 8;
   constexpr double kOnChipBytes = 128;  // a clock and unit
   constexpr double kShare = 0.905;      // of the matrix peak that the instruction reaches
   constexpr double kLatency = 67;       // clocks, from the last instruction to the end of the wait
-  const std::int64_t groups = bench.row.whole("warpgroups");
-  const auto m = static_cast<double>(bench.row.whole("m")), n = static_cast<double>(bench.row.whole("n"));
-  const auto k = static_cast<double>(bench.row.whole("k"));
+  const std::int64_t groups = bench.small("warpgroups");
+  const auto m = static_cast<double>(bench.small("m")), n = static_cast<double>(bench.small("n"));
+  const auto k = static_cast<double>(bench.small("k"));
   const double element = bench.row.text("dtype") == "bf16" ? 2 : 1;
   const double operands = (m + n) * k * element / kOnChipBytes;
   const double cycles = kBetweenWaits * std::max(2 * m * n * k / matrix_rate(bench), operands) / kShare;
   ItemClass item;
-  item.steps = bench.row.whole("instructions") / kBetweenWaits;
+  item.steps = bench.small("instructions") / kBetweenWaits;
   item.step_latency = bench.device.duration(cycles + kLatency);
   item.pipe_seconds[index(PipeKind::kMatrix)] = bench.device.seconds(cycles * static_cast<double>(groups));
   item.first_prologue = bench.start();
-  return bench.kernel(item, bench.row.whole("ctas"), {groups * 128, 90, 65536});
+  return bench.kernel(item, bench.ctas(), {groups * 128, 90, 65536});
 }
 
-Lowered convert(const Bench& bench) {
+LoweredMicro convert(const Bench& bench) {
   const std::string& what = bench.row.text("what");
-  const auto values = static_cast<double>(bench.row.whole("values_per_operation"));
+  const auto values = static_cast<double>(bench.small("values_per_operation"));
   // Pairs of e4m3 become pairs of f16 in one instruction; what e4m3 to f32 takes is the strategies' own figure.
   const std::map<std::string, DequantWork> work = {{"e4m3_to_f16", {0.5, 0}},
                                                    {"f16_to_f32", {1, 0}},
@@ -269,14 +277,14 @@ Lowered convert(const Bench& bench) {
                                                    {"e4m3_to_f32", dequant_to_float({Dtype::kFp8, 0})}};
   const auto known = work.find(what);
   if (known == work.end()) return LeftOut{"integer arithmetic, not a conversion"};
-  const std::int64_t warps = bench.row.whole("warps");
+  const std::int64_t warps = bench.small("warps");
   ItemClass item;
-  item.steps = bench.row.whole("operations");
+  item.steps = bench.small("operations");
   item.pipe_seconds[index(PipeKind::kVector)] =
-      values * static_cast<double>(warps * 32) *
+      values * static_cast<double>(warps * kWarp) *
       bench.device.vector_seconds(known->second.multiply_adds, known->second.conversions);
   item.first_prologue = bench.start();
-  return bench.kernel(item, bench.row.whole("ctas"), {warps * 32, 32, 0});
+  return bench.kernel(item, bench.ctas(), {warps * kWarp, 32, 0});
 }
 
 // `rounds` dependent steps of `cycles` each.
@@ -288,20 +296,21 @@ MicroKernel chain(const Bench& bench, std::int64_t rounds, double cycles, std::i
   return bench.kernel(item, ctas, {threads, 32, 0});
 }
 
-Lowered barrier(const Bench& bench) {
+LoweredMicro barrier(const Bench& bench) {
   if (bench.threads() != kThreads) return LeftOut{"matrix.barrier is that of 128 threads"};
-  return chain(bench, bench.row.whole("rounds"), bench.device.constant(Hw::kBarrier), bench.row.whole("ctas"),
-               kThreads);
+  return chain(bench, bench.small("rounds"), bench.device.constant(Hw::kBarrier), bench.ctas(), kThreads);
 }
 
-Lowered shared_latency(const Bench& bench) {
-  return chain(bench, bench.row.whole("hops"), bench.device.constant(Hw::kSharedLatency), 1, 32);
+LoweredMicro shared_latency(const Bench& bench) {
+  return chain(bench, bench.small("hops"), bench.device.constant(Hw::kSharedLatency), 1, 32);
 }
 
-using Lower = std::function<Lowered(const Bench&)>;
+using Lower = std::function<LoweredMicro(const Bench&)>;
 
 const std::map<std::string, Lower>& benchmarks() {
-  const auto because = [](const char* reason) { return [reason](const Bench&) -> Lowered { return LeftOut{reason}; }; };
+  const auto because = [](const char* reason) {
+    return [reason](const Bench&) -> LoweredMicro { return LeftOut{reason}; };
+  };
   static const std::map<std::string, Lower> table = {
       {"graph_node", graph_node},
       {"graph_node_threads", graph_node},
@@ -333,11 +342,20 @@ const std::map<std::string, Lower>& benchmarks() {
 
 }  // namespace
 
-std::variant<MicroKernel, LeftOut> lower_micro(const MicroMeasurement& row, const HardwareModel& hardware) {
+LoweredMicro lower_micro(const MicroMeasurement& row, const HardwareModel& hardware) {
   const auto found = benchmarks().find(row.benchmark);
   if (found == benchmarks().end()) return LeftOut{fmt::format("no lowering of benchmark '{}'", row.benchmark)};
   const double clock = row.sm_mhz ? *row.sm_mhz * 1e6 : hardware[Hw::kClockBoost];
-  return found->second({row, hardware, Device(hardware, clock)});
+  LoweredMicro lowered = found->second({row, hardware, Device(hardware, clock)});
+  if (const auto* const micro = std::get_if<MicroKernel>(&lowered)) {
+    const Kernel& kernel = micro->kernel;
+    const bool fits = items_per_unit(build_machine(hardware), kernel.footprint) > 0;
+    if (!fits || kernel.classes[0].steps < 1 || kernel.groups[0].count < 1) {
+      throw InputError({row.place, "", fits ? "less than a block for each CTA" : "CTAs that do not fit a unit",
+                        fmt::format("a {} that could run", row.benchmark), ""});
+    }
+  }
+  return lowered;
 }
 
 }  // namespace moesim

@@ -28,7 +28,9 @@ struct LeftOut {
   std::string reason;
 };
 
-// Throws InputError for a benchmark that lacks its parameters.
-std::variant<MicroKernel, LeftOut> lower_micro(const MicroMeasurement& row, const HardwareModel& hardware);
+using LoweredMicro = std::variant<MicroKernel, LeftOut>;
+
+// Throws InputError for a benchmark that lacks its parameters, or that could not run so.
+LoweredMicro lower_micro(const MicroMeasurement& row, const HardwareModel& hardware);
 
 }  // namespace moesim
