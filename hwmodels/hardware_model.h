@@ -29,7 +29,7 @@ enum class Hw : std::size_t {
   kHbmReadFraction,    // hbm.read_fraction: highest achieved read rate / datasheet peak
   kHbmLatency,         // hbm.latency: unloaded, pointer chase
   kHbmKnee,            // hbm.knee: exponent p of the soft knee
-  kHbmWriteWeight,     // hbm.write_weight: what a written byte costs beside reads, in read bytes
+  kHbmWriteWeight,     // hbm.write_weight: what a written byte costs beside as many reads, in read bytes
   kLlcCapacity,        // llc.capacity: last-level cache, nominal
   kLlcUsefulFraction,  // llc.useful_fraction: share that repeated reads can use
   kLlcBandwidth,       // llc.bandwidth: highest achieved whole-chip read rate

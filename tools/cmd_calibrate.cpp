@@ -1,15 +1,18 @@
-// moesim calibrate: fits what belongs to implementations to measured rows.
+// moesim calibrate: fits what belongs to implementations to measured layers, or a device's constants to microbenchmarks.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <optional>
 #include <sstream>
 
 #include "sim/io/content_hash.h"
+#include "sim/io/input_error.h"
 #include "sim/io/strict_json.h"
 #include "tools/command_line.h"
 #include "tools/measurement_flags.h"
+#include "tools/micro_views.h"
 #include "tools/output_file.h"
 #include "tools/progress.h"
 #include "traces/views/text_table.h"
@@ -20,6 +23,7 @@ namespace {
 
 using Align = TextTable::Align;
 
+constexpr std::size_t kUsualEvaluations = 600;              // of a device's fit
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;  // of a file of measurements
 
 struct CalibrateFlags {
@@ -29,10 +33,14 @@ struct CalibrateFlags {
   bool leave_one_out = false;
 };
 
+// A file's name and its content's hash.
+std::string file_name(const std::string& path) {
+  return path.substr(path.rfind('/') + 1) + " " + content_hash(read_text_file(path, kMostBytes));
+}
+
 // What the rows are: their file, its content, and what of it.
 std::string data_name(const MeasuredRows& measured) {
-  std::string name = measured.file.substr(measured.file.rfind('/') + 1);
-  name += " " + content_hash(read_text_file(measured.file, kMostBytes));
+  std::string name = file_name(measured.file);
   for (const std::string& filter : measured.filters) name += " " + filter;
   return name;
 }
@@ -87,7 +95,23 @@ void write_report(const CalibrationResult& result, bool leave_one_out, std::ostr
   if (!left_out.empty()) out << "\nleft out\n" << left_out;
 }
 
+CommandResult run_calibrate_micro(const CalibrateFlags& flags) {
+  if (flags.leave_one_out) throw InputError({"--leave-one-out", "", "--kind micro", "--kind moe", ""});
+  const MicroRows measured = flags.rows.load_micro(flags.hardware);
+  std::optional<OutputFile> file;
+  if (flags.out) file.emplace(*flags.out, "--out");
+  Progress progress;
+  const DeviceCalibration calibration =
+      calibrate_micro(measured.rows, measured.file, measured.hardware,
+                      [&](std::size_t done) { progress.show(done, std::max(done, kUsualEvaluations), "simulating"); });
+  std::ostringstream out;
+  write_device_calibration(calibration, measured.hardware, file_name(measured.file), out);
+  if (file) file->write(device_sections_text(calibration, file_name(measured.file)));
+  return {.output = out.str(), .complaint = ""};
+}
+
 CommandResult run_calibrate(const CalibrateFlags& flags) {
+  if (flags.rows.micro()) return run_calibrate_micro(flags);
   const MeasuredRows measured = flags.rows.load(flags.hardware);
   std::optional<OutputFile> file;
   if (flags.out) file.emplace(*flags.out, "--out");
@@ -114,14 +138,15 @@ std::function<CommandResult()> define(FlagSet& set) {
   set.on("--leave-one-out", flags->leave_one_out,
          "Also the error of each model's rows under a fit to the other models; takes a fit per model");
   set.value("--constants", "LIST", flags->constants, "Fit only these constants [default: all that a strategy has]");
-  set.value("--out", "FILE", flags->out, "Where to write the overlay, for --calibration");
+  set.value("--out", "FILE", flags->out,
+            "Where to write the overlay, for --calibration; of --kind micro sections of a device file");
   return [flags] { return run_calibrate(*flags); };
 }
 
 }  // namespace
 
 constinit const Command kCalibrateCommand = {
-    "calibrate", "Fit the constants of implementations to measured layers",
+    "calibrate", "Fit constants of implementations to measured layers, or of a device to microbenchmarks",
     "  moesim calibrate --measurements measurements.jsonl --models mixtral-8x7b --out overlay.json", define};
 
 }  // namespace moesim

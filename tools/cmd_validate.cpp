@@ -10,6 +10,7 @@
 #include "tools/common_flags.h"
 #include "tools/evaluation_views.h"
 #include "tools/measurement_flags.h"
+#include "tools/micro_views.h"
 #include "tools/progress.h"
 #include "validation/sensitivity.h"
 
@@ -24,8 +25,25 @@ struct ValidateFlags {
   bool vary_assumed = false;
 };
 
+CommandResult validate_micro(const ValidateFlags& flags, OutputFormat format) {
+  if (flags.vary_assumed) throw InputError({"--vary-assumed", "", "--kind micro", "--kind moe", ""});
+  if (flags.calibration.file) {
+    throw InputError({"--calibration", "", "--kind micro", "--kind moe: an overlay is of its kernels", ""});
+  }
+  const MicroRows measured = flags.rows.load_micro(flags.hardware);
+  MicroReport report;
+  report.tool_version = kVersion;
+  report.overrides = flags.hardware.overrides;
+  report.rows_of_other_devices = measured.rows_of_other_devices;
+  report.evaluation = evaluate_micro(measured.rows, measured.file, measured.hardware);
+  std::ostringstream out;
+  write_micro_evaluation(report, format, out);
+  return {.output = out.str(), .complaint = ""};
+}
+
 CommandResult validate(const ValidateFlags& flags) {
   const OutputFormat format = flags.format.parse();
+  if (flags.rows.micro()) return validate_micro(flags, format);
   if (flags.vary_assumed && format != OutputFormat::kTable) {
     throw InputError({"--vary-assumed", "", fmt::format("--format {}", flags.format.text), "--format table", ""});
   }

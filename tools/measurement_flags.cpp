@@ -16,13 +16,23 @@ namespace moesim {
 namespace {
 
 // The device that all rows name.
-std::string only_device(const std::vector<MoeMeasurement>& rows, const std::string& file) {
+template <class Row>
+std::string only_device(const std::vector<Row>& rows, const std::string& file, const std::string& kind) {
   std::set<std::string> names;
-  for (const MoeMeasurement& row : rows) names.insert(row.device);
+  for (const Row& row : rows) names.insert(row.device);
   if (names.size() == 1) return *names.begin();
-  throw InputError({file, "",
-                    names.empty() ? "no row of kind 'moe'" : fmt::format("rows of {}", fmt::join(names, ", ")),
-                    names.empty() ? "measurements of MoE layers" : "one device, or --device that says which", ""});
+  throw InputError(
+      {file, "",
+       names.empty() ? fmt::format("no row of kind '{}'", kind) : fmt::format("rows of {}", fmt::join(names, ", ")),
+       names.empty() ? fmt::format("measurements of kind {}", kind) : "one device, or --device that says which", ""});
+}
+
+template <class Row>
+std::int64_t remove_rows_of_others(std::vector<Row>& rows, const HardwareModel& hardware) {
+  return static_cast<std::int64_t>(std::erase_if(rows, [&](const Row& row) {
+    const auto& aliases = hardware.aliases;
+    return row.device != hardware.name && std::find(aliases.begin(), aliases.end(), row.device) == aliases.end();
+  }));
 }
 
 // Removes the rows that `drop` is true for; how many.
@@ -52,6 +62,7 @@ std::int64_t keep_listed(std::vector<MoeMeasurement>& rows, const std::string& f
 
 void MeasurementFlags::add(FlagSet& flags) {
   flags.value("--measurements", "FILE", measurements, "Measurements, JSON Lines of schema moesim.measurement/2");
+  flags.value("--kind", "KIND", kind, "Rows of this kind: moe (layers) or micro (microbenchmarks)");
   flags.value("--device", "NAME|PATH", device, "Only rows of this device [default: the one that all rows name]");
   flags.value("--models", "LIST", models, "Only rows of these models");
   flags.value("--strategy", "LIST", strategies, "Only rows of these strategies");
@@ -59,6 +70,31 @@ void MeasurementFlags::add(FlagSet& flags) {
   flags.value("--max-tokens", "N", max_tokens, "Only rows of at most so many tokens");
   flags.value("--min-cache-multiple", "X", min_cache_multiple,
               "Only rows whose active weights are at least X times the last-level cache (2: certainly cold)");
+}
+
+bool MeasurementFlags::micro() const {
+  const std::vector<std::string> kinds = {"moe", "micro"};
+  if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) {
+    throw InputError({"--kind", "", fmt::format("'{}'", kind), "moe or micro", nearest_name(kind, kinds)});
+  }
+  return kind == "micro";
+}
+
+MicroRows MeasurementFlags::load_micro(const HardwareFlags& hardware_flags) const {
+  const std::pair<const char*, const std::optional<std::string>&> of_layers[] = {
+      {"--models", models}, {"--weights", weights}, {"--strategy", strategies}, {"--max-tokens", max_tokens}};
+  for (const auto& [flag, value] : of_layers) {
+    if (value) throw InputError({flag, "", "--kind micro", "--kind moe, whose rows have such a field", ""});
+  }
+  if (!measurements) {
+    throw InputError({"--measurements", "", "nothing", "a file of measurements (JSON Lines)", ""});
+  }
+  MicroRows result;
+  result.file = *measurements;
+  result.rows = read_micro_measurements(result.file);
+  result.hardware = hardware_flags.load(device ? *device : only_device(result.rows, result.file, kind));
+  result.rows_of_other_devices = remove_rows_of_others(result.rows, result.hardware);
+  return result;
 }
 
 MeasuredRows MeasurementFlags::load(const HardwareFlags& hardware_flags) const {
@@ -70,11 +106,8 @@ MeasuredRows MeasurementFlags::load(const HardwareFlags& hardware_flags) const {
   std::vector<MoeMeasurement>& rows = result.rows;
   rows = read_measurements(result.file);
   result.rows_in_file = static_cast<std::int64_t>(rows.size());
-  result.hardware = hardware_flags.load(device ? *device : only_device(rows, result.file));
-  result.rows_of_other_devices = remove_rows(rows, [&](const MoeMeasurement& row) {
-    const auto& aliases = result.hardware.aliases;
-    return row.device != result.hardware.name && std::find(aliases.begin(), aliases.end(), row.device) == aliases.end();
-  });
+  result.hardware = hardware_flags.load(device ? *device : only_device(rows, result.file, kind));
+  result.rows_of_other_devices = remove_rows_of_others(rows, result.hardware);
 
   const std::tuple<const char*, const std::optional<std::string>&, std::string MoeMeasurement::*> lists[] = {
       {"--models", models, &MoeMeasurement::model_name},

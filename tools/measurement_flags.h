@@ -22,10 +22,22 @@ struct MeasuredRows {
   std::int64_t rows_filtered = 0;
 };
 
+struct MicroRows {
+  std::string file;
+  HardwareModel hardware;  // with all overrides
+  std::vector<MicroMeasurement> rows;
+  std::int64_t rows_of_other_devices = 0;
+};
+
 struct MeasurementFlags {
   std::optional<std::string> measurements, device, max_tokens, models, weights, strategies, min_cache_multiple;
+  std::string kind = "moe";
 
   void add(FlagSet& flags);
+  // Rows of microbenchmarks are asked for. Throws InputError for another word.
+  [[nodiscard]] bool micro() const;
+  // Flags that choose among rows of layers are errors.
+  [[nodiscard]] MicroRows load_micro(const HardwareFlags& hardware) const;
   [[nodiscard]] MeasuredRows load(const HardwareFlags& hardware) const;
 };
 

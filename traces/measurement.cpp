@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -71,6 +73,12 @@ LaunchedKernel parse_kernel(const JsonView& view) {
   return kernel;
 }
 
+std::vector<LaunchedKernel> parse_kernels(const JsonView& view) {
+  std::vector<LaunchedKernel> kernels;
+  for (std::size_t i = 0; i < view.size(); ++i) kernels.push_back(parse_kernel(view.at(i)));
+  return kernels;
+}
+
 std::string scalar_text(const JsonView& value) {
   if (value.is_string()) return value.as_string();
   if (value.is_bool()) return value.as_bool() ? "true" : "false";
@@ -131,23 +139,36 @@ MoeMeasurement parse_moe(const JsonView& row, const std::filesystem::path& folde
   if (row.has("p90_us")) m.p90_us = positive(row.at("p90_us"), kMaxMicroseconds);
   if (row.has("sm_mhz")) m.sm_mhz = positive(row.at("sm_mhz"), kMaxMegahertz);
   if (row.has("power_capped")) m.power_capped = row.at("power_capped").as_bool();
-  if (row.has("kernels")) {
-    const JsonView kernels = row.at("kernels");
-    for (std::size_t i = 0; i < kernels.size(); ++i) m.kernels.push_back(parse_kernel(kernels.at(i)));
+  if (row.has("kernels")) m.kernels = parse_kernels(row.at("kernels"));
+  return m;
+}
+
+MicroMeasurement parse_micro(const JsonView& row, std::string place) {
+  MicroMeasurement m;
+  m.place = std::move(place);
+  m.device = text_of(row.at("device"));
+  m.benchmark = text_of(row.at("benchmark"));
+  m.us = positive(row.at("us"), kMaxMicroseconds);
+  if (row.has("sm_mhz")) m.sm_mhz = positive(row.at("sm_mhz"), kMaxMegahertz);
+  if (row.has("power_capped")) m.power_capped = row.at("power_capped").as_bool();
+  if (row.has("kernels")) m.kernels = parse_kernels(row.at("kernels"));
+  for (const std::string& key : row.keys()) {
+    const JsonView value = row.at(key);
+    constexpr double kLargest = std::numeric_limits<double>::max();
+    if (value.is_number()) m.numbers[key] = value.as_double(-kLargest, kLargest);
+    if (value.is_string()) m.texts[key] = value.as_string();
   }
   return m;
 }
 
-}  // namespace
-
-std::vector<MoeMeasurement> read_measurements(const std::string& path) {
+// Calls `visit` with each line's row, its kind and its number.
+void for_each_row(const std::string& path,
+                  const std::function<void(const JsonView& row, const std::string& kind, std::int64_t line)>& visit) {
   const std::string text = read_text_file(path, kMaxFileBytes);
   const std::size_t last = text.find_last_not_of(" \t\r\n");
   if (last == std::string::npos) {
     throw InputError({path, "", "an empty file", fmt::format("one {} object a line", kSchema), ""});
   }
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  std::vector<MoeMeasurement> rows;
   std::int64_t number = 0;
   for (std::size_t begin = 0; begin <= last;) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
@@ -158,13 +179,51 @@ std::vector<MoeMeasurement> read_measurements(const std::string& path) {
     const JsonDocument document = JsonDocument::parse(line, fmt::format("{}:{}", path, number));
     const JsonView row = document.root();
     one_of(row.at("schema"), {std::string(kSchema)});
-    if (one_of(row.at("kind"), {"moe", "micro"}) == "micro") {
-      text_of(row.at("benchmark"));
-      continue;
-    }
-    rows.push_back(parse_moe(row, folder));
-    rows.back().line = number;
+    const std::string kind = one_of(row.at("kind"), {"moe", "micro"});
+    if (kind == "micro") text_of(row.at("benchmark"));
+    visit(row, kind, number);
   }
+}
+
+}  // namespace
+
+std::int64_t MicroMeasurement::whole(const std::string& name, std::int64_t most) const {
+  const auto it = numbers.find(name);
+  if (it == numbers.end()) {
+    throw InputError(
+        {place, "", fmt::format("no number '{}'", name), fmt::format("one, as {} rows have", benchmark), ""});
+  }
+  const double value = it->second;
+  if (value < 1 || value > static_cast<double>(most) || value != std::floor(value)) {
+    throw InputError(
+        {place, "/" + name, fmt::format("number {}", value), fmt::format("a whole number from 1 to {}", most), ""});
+  }
+  return static_cast<std::int64_t>(value);
+}
+
+const std::string& MicroMeasurement::text(const std::string& name) const {
+  const auto it = texts.find(name);
+  if (it != texts.end()) return it->second;
+  throw InputError({place, "", fmt::format("no text '{}'", name), fmt::format("one, as {} rows have", benchmark), ""});
+}
+
+std::vector<MoeMeasurement> read_measurements(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::vector<MoeMeasurement> rows;
+  for_each_row(path, [&](const JsonView& row, const std::string& kind, std::int64_t line) {
+    if (kind != "moe") return;
+    rows.push_back(parse_moe(row, folder));
+    rows.back().line = line;
+  });
+  return rows;
+}
+
+std::vector<MicroMeasurement> read_micro_measurements(const std::string& path) {
+  std::vector<MicroMeasurement> rows;
+  for_each_row(path, [&](const JsonView& row, const std::string& kind, std::int64_t line) {
+    if (kind != "micro" || row.at("benchmark").as_string() == "device") return;
+    rows.push_back(parse_micro(row, fmt::format("{}:{}", path, line)));
+  });
   return rows;
 }
 

@@ -48,6 +48,24 @@ struct MoeMeasurement {
   std::vector<LaunchedKernel> kernels;
 };
 
+// A microbenchmark's point: its parameters are whatever the benchmark has.
+struct MicroMeasurement {
+  std::string place;  // "FILE:LINE"
+  std::string device;
+  std::string benchmark;  // "graph_node", "cold_read_size", ...
+  std::map<std::string, double> numbers;
+  std::map<std::string, std::string> texts;
+  double us = 0;
+  std::optional<double> sm_mhz;
+  bool power_capped = false;
+  std::vector<LaunchedKernel> kernels;
+
+  [[nodiscard]] bool has(const std::string& name) const { return numbers.contains(name); }
+  // A parameter: a whole number of 1 to `most`, or a text. Throws InputError when the row has none.
+  [[nodiscard]] std::int64_t whole(const std::string& name, std::int64_t most) const;
+  [[nodiscard]] const std::string& text(const std::string& name) const;
+};
+
 // All rows of kind "moe" in file order; "micro" rows are checked for being JSON objects with a benchmark name, and
 // skipped. Unknown keys pass (the schema keeps extra keys). Throws InputError with file and line.
 std::vector<MoeMeasurement> read_measurements(const std::string& path);
@@ -58,5 +76,8 @@ std::string measurement_text(const MoeMeasurement& row);
 MoeModel model_of(const MoeMeasurement& row);
 // Of its active experts, on the shard that ran.
 double active_weight_bytes(const MoeMeasurement& row);
+
+// The same for the rows of kind "micro"; those of benchmark "device" describe the card and are skipped.
+std::vector<MicroMeasurement> read_micro_measurements(const std::string& path);
 
 }  // namespace moesim

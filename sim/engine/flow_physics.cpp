@@ -1,6 +1,7 @@
 #include "sim/engine/flow_physics.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "sim/engine/cache.h"
 
@@ -53,8 +54,11 @@ FlowPhysics make_physics(const Machine& machine, const ItemClass& item, const Mi
     }
     reaching = beyond;
   }
-  // Stores are not waited for, but back up when the memory does.
-  const double written = item.write.as_double() / steps * machine.memory_write_weight;
+  // Stores are not waited for, but back up when the memory does. Turning between reads and writes costs (machine.h): the
+  // fewer the writes, the smaller the batches in which they are drained.
+  const double stored = item.write.as_double() / steps;
+  const double turns = (machine.memory_write_weight - 1) * std::sqrt(flow.bytes[memory] * stored);
+  const double written = stored + turns;
   flow.bytes[memory] += written;
   if (written > 0) flow.queue[memory] += written / (all + written) * to_seconds(machine.channels[memory].latency);
   if (without.has(Effect::kCacheBandwidth)) {
@@ -63,6 +67,18 @@ FlowPhysics make_physics(const Machine& machine, const ItemClass& item, const Mi
   flow.serial = physics.issue + physics.load + (without.has(Effect::kSerialStep) ? 0 : to_seconds(item.step_latency));
   flow.stages = std::min(item.stages, steps);
   return physics;
+}
+
+double fill_seconds(const Machine& machine, const FlowClass& flow, double items, double rounds) {
+  double seconds = 0;
+  for (std::size_t j = 0; j < machine.channels.size(); ++j) {
+    if (flow.hop[j] == 0) continue;
+    const Channel& channel = machine.channels[j];
+    const double t = items * flow.stages * flow.bytes[j] / (channel.peak.value() * flow.hop[j]);
+    const double factor = std::max(t, 1.0) * std::pow(1 + std::pow(std::min(t, 1 / t), channel.knee), 1 / channel.knee);
+    seconds += flow.hop[j] * (1 - (factor - t) / rounds);
+  }
+  return seconds;
 }
 
 std::array<double, kBlameCount> blame_shares(const FlowPhysics& physics, double floor, const ChannelArray& factors,

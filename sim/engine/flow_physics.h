@@ -54,6 +54,12 @@ struct FlowPhysics {
 FlowPhysics make_physics(const Machine& machine, const ItemClass& item, const MissSteps& misses, bool reread,
                          double cuts, EffectSet without);
 
+// What items on empty slots wait for their first bytes beyond their step times. Later items find their loads among others
+// in flight. Of items of `rounds` rounds of loads, each round's step time is L f(t) at an offered load of t, but for the
+// first round, of which all is asked for at once, L + bytes / peak = L (1 + t): so the fill is L (1 - (f(t) - t) / rounds),
+// for one round nothing when the channel is idle and all of L when its rate alone counts.
+[[nodiscard]] double fill_seconds(const Machine& machine, const FlowClass& flow, double items, double rounds);
+
 // Shares of an active item's time among its binding constraints (sum 1), at these latency factors and this floor.
 std::array<double, kBlameCount> blame_shares(const FlowPhysics& physics, double floor, const ChannelArray& factors,
                                              std::size_t channels);

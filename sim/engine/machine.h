@@ -32,11 +32,13 @@ struct Machine {
   // channels[j] serves hits of caches[j]; the last channel is the memory, so channels.size() == caches.size() + 1.
   std::vector<CacheLevel> caches;
   std::vector<Channel> channels;
-  double memory_write_weight = 1;  // what a written byte costs on the memory channel, in read bytes
-  Duration launch_stream;          // from the end of the last predecessor to the first item, one-item kernel
+  // What a written byte costs on the memory channel where equally many are read, in read bytes: 1 and what turning
+  // between the two costs. Beside r read bytes, w written ones cost w + (weight - 1) sqrt(r w).
+  double memory_write_weight = 1;
+  Duration launch_stream;  // from the end of the last predecessor to the first item, one-item kernel
   Duration launch_graph;
   Duration launch_programmatic;  // from the end of the last predecessor to the end of the wait
-  Duration launch_spread;        // extra once the grid covers all units (in proportion below)
+  Duration launch_spread;        // extra once the grid covers all units (below: by the logarithm, as in a tree)
   Duration dispatch_interval;    // between two items that the device starts
 };
 

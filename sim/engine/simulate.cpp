@@ -189,8 +189,8 @@ void Engine::consider_launch(std::uint32_t k) {
         break;
     }
     if (!(early && s.predecessors_running > 0) && machine_.units > 1) {
-      const auto grid = static_cast<double>(std::min(s.remaining, s.slots) - 1);
-      const double share = std::min(1.0, grid / static_cast<double>(machine_.units - 1));
+      const auto grid = static_cast<double>(std::min(s.remaining, s.slots));
+      const double share = std::min(1.0, std::log(grid) / std::log(static_cast<double>(machine_.units)));
       delay += Duration(std::llround(machine_.launch_spread.as_double() * share));
     }
   }
@@ -337,13 +337,10 @@ void Engine::start_cohort(std::uint32_t k, std::int64_t items, std::int64_t leve
     cohort.after_wait = scaled(c.prologue_after);
   }
   if (first_on_slot) {
-    // The first bytes of a slot arrive one unloaded latency after they were asked for; later items find their loads
-    // among others in flight. An item of one round of loads has this latency inside its step time already.
-    const FlowRecord& record = flows_[cohort.flow];
-    double latency = 0;
-    for (const double hop : record.flow.hop) latency += hop;
     const double rounds = std::max(1.0, static_cast<double>(c.steps) / c.stages);
-    cohort.after_wait += std::llround(latency * kPicosecondsPerSecond * (1 - 1 / rounds) / cuts_);
+    const auto wave = static_cast<double>(std::min(s.slots, s.started + s.remaining));
+    const double fill = fill_seconds(machine_, flows_[cohort.flow].flow, wave, rounds);
+    cohort.after_wait += std::llround(fill * kPicosecondsPerSecond / cuts_);
   }
   const auto dispatched = static_cast<std::int64_t>(std::llround(start));
   cohort.span = {k, cohort.group, items, TimePoint(dispatched), {}, {}, {}};

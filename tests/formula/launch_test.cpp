@@ -69,11 +69,12 @@ TEST(Launch, JoinWaitsForTheLongerBranch) {
   EXPECT_EQ(result.kernels[3].launch, TimePoint(2 * 500'000 + 100'000 + 5'000'000));
 }
 
-// launch + spread (g - 1) / (units - 1) for a grid of g < units items, launch + spread beyond.
+// launch + spread log(g) / log(units) for a grid of g < units items, launch + spread beyond.
 TEST(Launch, SpreadGrowsWithTheGrid) {
-  Machine machine = launching_machine(101);
+  Machine machine = launching_machine(256);
   machine.launch_spread = nanoseconds(200);
-  for (const auto& [grid, spread] : {std::pair{1, 0.0}, {26, 50.0}, {51, 100.0}, {101, 200.0}, {404, 200.0}}) {
+  for (const auto& [grid, spread] :
+       {std::pair{1, 0.0}, {2, 25.0}, {16, 100.0}, {64, 150.0}, {256, 200.0}, {1024, 200.0}}) {
     const SimulationResult result = simulate(plan_of(one_group(ItemClass(), grid, 4)), machine);
     EXPECT_EQ(result.total, nanoseconds(500 + spread)) << grid;
   }

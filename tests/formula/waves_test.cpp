@@ -1,6 +1,7 @@
 // One kernel of alike items on one channel. The form of a wave of n items, each of K steps of b bytes, s in flight:
 //     t = n K b / R(X),   X = n s b / L,   R(X) = (X^-p + P^-p)^(-1/p)
-// and before the first wave the first bytes of an empty slot: L (1 - s / K).
+// and before the first wave the first bytes of an empty slot: L (1 - s / K (f - X / P)), f = X / R(X), which for few bytes
+// is L (1 - s / K).
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -30,6 +31,17 @@ double wave(double items, double bytes_a_step, double p = 2) {
   return items * kSteps * bytes_a_step / knee_rate(offered, kMemoryPeak, p);
 }
 
+// Before a wave of n items.
+double fill(double items, double bytes_a_step, double p = 2) {
+  Machine machine = memory_machine(1);
+  machine.channels[0].knee = p;
+  FlowClass flow;
+  flow.bytes = {bytes_a_step};
+  flow.hop = {kMemoryLatency};
+  flow.stages = kStages;
+  return reference_fill(machine, flow, items, static_cast<double>(kSteps) / static_cast<double>(kStages));
+}
+
 void expect_time(Duration found, double seconds) {
   const double picoseconds = seconds * kPicosecondsPerSecond;
   EXPECT_NEAR(found.as_double(), picoseconds, 4 + 3e-8 * picoseconds);
@@ -49,7 +61,7 @@ TEST(OneItem, KeepsAtMostItsOwnStepsInFlight) {
   ItemClass item;
   item.steps = 3;
   item.stages = 8;
-  item.read = Bytes(12);
+  item.read = Bytes(3);
   item.step_latency = nanoseconds(50);
   expect_time(simulate(plan_of(one_group(item, 1, 1)), memory_machine(1)).total, kMemoryLatency + 50e-9);
 }
@@ -92,11 +104,11 @@ TEST(OneItem, PartsAddUp) {
 
 TEST(Waves, OneAndTwo) {
   for (const std::int64_t bytes : {64, 4096, 65536}) {  // X / P = 0.008, 0.5, 8.4
-    const double one = wave(32, static_cast<double>(bytes));
+    const double one = wave(32, static_cast<double>(bytes)), before = fill(32, static_cast<double>(bytes));
     const Machine machine = memory_machine(8);
-    expect_time(simulate(plan_of(one_group(streaming(bytes), 32, 4)), machine).total, kFill + one);
+    expect_time(simulate(plan_of(one_group(streaming(bytes), 32, 4)), machine).total, before + one);
     const SimulationResult two = simulate(plan_of(one_group(streaming(bytes), 64, 4)), machine);
-    expect_time(two.total, kFill + 2 * one);
+    expect_time(two.total, before + 2 * one);
     EXPECT_EQ(two.kernels[0].slots, 32);
     EXPECT_EQ(two.items, 64);
   }
@@ -107,7 +119,7 @@ TEST(Waves, OneAndTwo) {
 TEST(Waves, PartlyFilledLastWave) {
   const double full = wave(32, 1024), last = wave(8, 1024);
   const SimulationResult result = simulate(plan_of(one_group(streaming(1024), 40, 4)), memory_machine(8));
-  expect_time(result.total, kFill + full + last);
+  expect_time(result.total, fill(32, 1024) + full + last);
   const double rate_ratio = (8 / last) / (32 / full);
   EXPECT_NEAR(blamed(result.attribution, Blame::kTail).as_double(), last * (1 - rate_ratio) * kPicosecondsPerSecond,
               10);
@@ -124,9 +136,9 @@ TEST_P(Knee, BindsBetweenCapsAndPeak) {
     const auto b = static_cast<double>(bytes);
     const double offered = 16 * kStages * b / kMemoryLatency;
     const SimulationResult result = simulate(plan_of(one_group(streaming(bytes), 16, 1)), machine);
-    expect_time(result.total, kFill + wave(16, b, p));
+    expect_time(result.total, fill(16, b, p) + wave(16, b, p));
     const double bytes_all = 16 * kSteps * b;
-    const double flow = to_seconds(result.total) - kFill;
+    const double flow = to_seconds(result.total) - fill(16, b, p);
     EXPECT_LE(bytes_all / flow, std::min(offered, kMemoryPeak) * (1 + 1e-6));
     if (bytes == 15625) {
       EXPECT_NEAR(bytes_all / flow / kMemoryPeak, std::pow(2.0, -1 / p), 1e-6);
@@ -145,13 +157,14 @@ INSTANTIATE_TEST_SUITE_P(Exponents, Knee, testing::Values(1.0, 1.5, 2.0, 2.6, 8.
 TEST(Waves, ManyFlowsSaturate) {
   const SimulationResult result = simulate(plan_of(one_group(streaming(262144), 500, 5)), memory_machine(100));
   const double bytes = 500.0 * kSteps * 262144;
-  const double flow = to_seconds(result.total) - kFill;
+  const double flow = to_seconds(result.total) - fill(500, 262144);
   EXPECT_GE(flow, bytes / kMemoryPeak);
   EXPECT_LE(flow, bytes / kMemoryPeak * (1 + 5e-5));
 }
 
 // Two classes of K_A = 40 and K_B = 80 steps, s = 4. Latency factors f = (1 + (X / P)^2)^(1/2), X summed over the
-// active ones; a class's items take K L f / s. A starts at L (1 - 4/40), B at L (1 - 4/80), and A ends first.
+// active ones; a class's items take K L f / s. Each starts after the fill of a wave of 24 like it, B
+// first, and A ends first.
 TEST(Waves, TwoClassesShareAChannel) {
   ItemClass a = streaming(0), b = streaming(0);
   a.steps = 40;
@@ -167,11 +180,14 @@ TEST(Waves, TwoClassesShareAChannel) {
 
   const double x_a = 8 * 4 * 50'000 / kMemoryLatency, x_b = 16 * 4 * 20'000 / kMemoryLatency;
   const auto factor = [](double x) { return std::hypot(1, x / kMemoryPeak); };
-  const double start_a = kMemoryLatency * 0.9, start_b = kMemoryLatency * 0.95;
+  const auto start = [&](double bytes_a_step, double rounds) {
+    const double t = 24 * 4 * bytes_a_step / kMemoryLatency / kMemoryPeak;
+    return kMemoryLatency * (1 - (std::hypot(1, t) - t) / rounds);
+  };
+  const double start_a = start(50'000, 10), start_b = start(20'000, 20);
   const double item_a = 10 * kMemoryLatency, item_b = 20 * kMemoryLatency;  // unloaded
-  const double done_a = (start_b - start_a) / (item_a * factor(x_a));
-  const double end_a = start_b + (1 - done_a) * item_a * factor(x_a + x_b);
-  const double done_b = (end_a - start_b) / (item_b * factor(x_a + x_b));
+  const double end_a = start_a + item_a * factor(x_a + x_b);
+  const double done_b = (start_a - start_b) / (item_b * factor(x_b)) + (end_a - start_a) / (item_b * factor(x_a + x_b));
   expect_time(result.total, end_a + (1 - done_b) * item_b * factor(x_b));
 }
 

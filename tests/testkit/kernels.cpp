@@ -113,6 +113,19 @@ double reference_step(const FlowClass& flow, std::span<const double> factors) {
   return std::max({latency / flow.stages, flow.floor, 1e-15});
 }
 
+double reference_fill(const Machine& machine, const FlowClass& flow, double items, double rounds) {
+  double fill = 0;
+  for (std::size_t j = 0; j < machine.channels.size(); ++j) {
+    const double latency = flow.hop[j];
+    if (latency == 0) continue;
+    const double peak = machine.channels[j].peak.value();
+    const double offered = items * flow.stages * flow.bytes[j] / latency;
+    const double factor = offered == 0 ? 1 : offered / knee_rate(offered, peak, machine.channels[j].knee);
+    fill += latency * (1 - (factor - offered / peak) / rounds);
+  }
+  return fill;
+}
+
 std::uint64_t Random::next() {
   state_ += 0x9e3779b97f4a7c15U;
   std::uint64_t z = state_;

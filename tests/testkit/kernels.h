@@ -64,6 +64,9 @@ std::vector<double> reference_factors(const Machine& machine, std::span<const Ac
 // Step time of a flow under these factors, from the equation in channel_solver.h.
 double reference_step(const FlowClass& flow, std::span<const double> factors);
 
+// L (1 - (f - t) / rounds), summed over the channels that serve the flow; t = n s b / (L P), f = (1 + t^p)^(1/p).
+double reference_fill(const Machine& machine, const FlowClass& flow, double items, double rounds);
+
 // Numbers that are the same on every machine (SplitMix64).
 class Random {
  public:
