@@ -28,8 +28,6 @@ constexpr ParameterInfo kParameters[] = {
     {"extra_launches", "0", "small kernels around the layer (copies, fills)", 0, 64},
     {"width_multiple", "1", "the experts' width is padded to a multiple of it", 1, 4096},
     {"weighted_down", "0", "1: the down projection fetches its rows' routing weights, and multiplies by them", 0, 1},
-    {"item_ns", "0", "what a CTA takes beside loads, products and stores: dispatch, addresses, instructions", 0,
-     100'000},
     {"worst_case_grid", "0",
      "1: launched for the most row blocks that the picks could need; CTAs beyond the real ones exit", 0, 1},
     {"swap_ab", "0", "1: weights on the row side of the matrix instruction, rows issued in eights", 0, 1},
@@ -79,9 +77,6 @@ void add_projection(Chain& chain, const LowerRequest& request, const Product& pr
   kernel.name = product.name;
   kernel.stage = product.stage;
   add_row_blocks(kernel, chain, device, request.layer.rows, product, tile);
-  for (ItemClass& item : kernel.classes) {
-    item.prologue_after += duration_from_seconds(static_cast<double>(parameter(request, "item_ns", 0)) * 1e-9);
-  }
   if (product.stage == "gemm2" && parameter(request, "weighted_down", 0) != 0) {
     for (ItemClass& item : kernel.classes) item.epilogue += device.cache_round_trips(1);
   }

@@ -170,14 +170,18 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
   item.pipe_seconds[static_cast<std::size_t>(PipeKind::kMatrix)] += operands;
 
   item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
-  item.prologue_after += device.cache_round_trips(2) + device.code(kCodeBefore);  // its expert, its row numbers
+  item.prologue_after += device.cache_round_trips(2);  // the block's expert, then its row numbers
+  item.epilogue = device.cache_round_trips(1);         // results leave
+  if (!tile.bulk_copies) {                             // else one warp begins to copy at once
+    item.prologue_after += device.code(kCodeBefore);
+    item.epilogue += device.code(kCodeAfter);
+  }
   if (blocked && !tile.bulk_copies) {
     // Scales are loaded in the step that needs them: a step that begins a new line of theirs waits for memory.
     const double scale_bytes = static_cast<double>(product.k) / static_cast<double>(kScaleBlock) * kScaleBytes;
     item.prologue_after +=
         duration_from_seconds(std::ceil(scale_bytes / kLineBytes) * device.constant(Hw::kHbmLatency));
   }
-  item.epilogue = device.cache_round_trips(1) + device.code(kCodeAfter);  // results leave
   return item;
 }
 
