@@ -1,13 +1,16 @@
 // moesim calibrate: fits what belongs to implementations to measured rows.
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cmath>
+#include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <sstream>
+#include <string_view>
 
-#include "sim/io/content_hash.h"
-#include "sim/io/strict_json.h"
+#include "sim/io/input_error.h"
 #include "tools/command_line.h"
 #include "tools/measurement_flags.h"
 #include "tools/output_file.h"
@@ -20,21 +23,35 @@ namespace {
 
 using Align = TextTable::Align;
 
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;  // of a file of measurements
-
 struct CalibrateFlags {
   MeasurementFlags rows;
   HardwareFlags hardware;
-  std::optional<std::string> out;
+  std::optional<std::string> out, date;
   bool leave_one_out = false;
 };
 
-// What the rows are: their file, its content, and what of it.
-std::string data_name(const MeasuredRows& measured) {
-  std::string name = measured.file.substr(measured.file.rfind('/') + 1);
-  name += " " + content_hash(read_text_file(measured.file, kMostBytes));
-  for (const std::string& filter : measured.filters) name += " " + filter;
-  return name;
+// "YYYY-MM-DD".
+std::string parse_date(const std::string& text) {
+  int year = 0;
+  unsigned month = 0, day = 0;
+  char end = 0;
+  const bool read = text.size() == std::string_view("2026-11-29").size() &&
+                    std::sscanf(text.c_str(), "%4d-%2u-%2u%c", &year, &month, &day, &end) == 3;
+  const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(month), std::chrono::day(day)};
+  if (!read || !date.ok()) throw InputError({"--date", "", fmt::format("'{}'", text), "a day as in 2026-11-29", ""});
+  return text;
+}
+
+FitRecord record_of(const MeasuredRows& measured, const std::optional<std::string>& date) {
+  FitRecord record;
+  for (const std::string& file : measured.files) {
+    const std::filesystem::path path = std::filesystem::absolute(file).lexically_normal();
+    const std::filesystem::path name = path.parent_path().filename() / path.filename();
+    record.data.push_back({name.string(), file_hash(file)});
+  }
+  record.filters = measured.filters;
+  if (date) record.date = parse_date(*date);
+  return record;
 }
 
 std::string error_cell(const ErrorSummary& summary) {
@@ -77,9 +94,10 @@ void write_report(const CalibrationResult& result, bool leave_one_out, std::ostr
     if (!report.refused.empty()) left_out += who + "no fit: " + report.refused + "\n";
     for (const std::string& row : report.skipped) left_out += who + "skipped " + row + "\n";
   }
-  out << fmt::format("device   {} ({})\ndata     {}\nmodels   {}\n\n", result.calibration.device,
-                     result.calibration.device_hash, result.calibration.data,
-                     fmt::join(result.calibration.models, ", "));
+  out << fmt::format("device   {} ({})\n", result.calibration.device, result.calibration.device_hash);
+  for (const FittedData& data : result.calibration.data) out << fmt::format("data     {} {}\n", data.file, data.hash);
+  for (const std::string& filter : result.calibration.filters) out << fmt::format("only     {}\n", filter);
+  out << fmt::format("models   {}\n\n", fmt::join(result.calibration.models, ", "));
   out << "fits: |error| median/p95 of rows of 10 µs and more\n";
   fits.write(out);
   out << "\nconstants, each with the factor of its standard error\n";
@@ -89,14 +107,14 @@ void write_report(const CalibrationResult& result, bool leave_one_out, std::ostr
 
 CommandResult run_calibrate(const CalibrateFlags& flags) {
   const MeasuredRows measured = flags.rows.load(flags.hardware);
+  const FitRecord record = record_of(measured, flags.date);
   std::optional<OutputFile> file;
   if (flags.out) file.emplace(*flags.out, "--out");
   Progress progress;
   CalibrateOptions options;
   options.leave_one_out = flags.leave_one_out;
   options.progress = [&](std::size_t done, std::size_t all) { progress.show(done, all, "fitting"); };
-  const CalibrationResult result =
-      calibrate(measured.rows, measured.file, data_name(measured), measured.hardware, options);
+  const CalibrationResult result = calibrate(measured.rows, record, measured.hardware, options);
   std::ostringstream out;
   write_report(result, flags.leave_one_out, out);
   if (result.calibration.implementations.empty()) {
@@ -112,6 +130,7 @@ std::function<CommandResult()> define(FlagSet& set) {
   flags->hardware.add(set);
   set.on("--leave-one-out", flags->leave_one_out,
          "Also the error of each model's rows under a fit to the other models; takes a fit per model");
+  set.value("--date", "YYYY-MM-DD", flags->date, "Of the fit, for the overlay; without it the overlay states none");
   set.value("--out", "FILE", flags->out, "Where to write the overlay, for --calibration");
   return [flags] { return run_calibrate(*flags); };
 }

@@ -156,6 +156,7 @@ std::vector<MoeMeasurement> read_measurements(const std::string& path) {
       continue;
     }
     rows.push_back(parse_moe(row, folder));
+    rows.back().file = path;
     rows.back().line = number;
   }
   return rows;

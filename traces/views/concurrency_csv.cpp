@@ -24,7 +24,9 @@ std::string micros(Duration d) { return fmt::format("{}", to_microseconds(d)); }
 std::vector<Cell> cells_of(const ConcurrencyPoint& point, const StrategyRow& row, const Provenance& p) {
   std::vector<Cell> cells = {{"concurrency", fmt::format("{}", point.concurrency)},
                              {"strategy", row.strategy},
-                             {"winner", row.winner ? "1" : "0"}};
+                             {"winner", row.winner ? "1" : "0"},
+                             {"implementation", row.implementation},
+                             {"in_calibrated_range", row.in_range ? "1" : "0"}};
   const StrategyFigures* figures = row.figures();
   // What an infeasible row lacks stays empty.
   const auto figure = [&](std::string heading, auto text_of) {
