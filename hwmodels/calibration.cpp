@@ -130,8 +130,8 @@ std::optional<Calibration> calibration_of_device(const std::string& device) {
 
 std::string calibration_name(const Calibration& calibration, const HardwareModel& hardware) {
   return fmt::format("calibrated by {} ({}{}{})", calibration.file, calibration.hash,
-                     calibration.date.empty() ? "" : ", fitted " + calibration.date,
-                     calibration.device_hash == hardware.hash ? "" : ", with another version of the device file");
+                     calibration.date.empty() ? "" : "; fitted " + calibration.date,
+                     calibration.device_hash == hardware.hash ? "" : "; with another version of the device file");
 }
 
 std::string calibration_text(const Calibration& calibration) {

@@ -117,8 +117,8 @@ TEST(Calibrate, TooFewRowsWriteNothing) {
 TEST(Calibrate, WrongInput) {
   const std::string rows = measurements(12);
   const std::string overlay =
-      temp_file("overlay.json", R"({"schema": "moesim.calibration/1", "device": "b200", "device_hash": "", "data": "",)"
-                                R"( "models": [], "implementations": []})");
+      temp_file("overlay.json", R"({"schema": "moesim.calibration/1", "device": "b200", "device_hash": "", "fitted":)"
+                                R"( {"date": "", "data": [], "filters": [], "models": []}, "implementations": []})");
   const auto complaint = [](const std::vector<std::string>& arguments) {
     const CommandOutput run = run_moesim(arguments);
     EXPECT_EQ(run.exit_code, 2) << run.output;

@@ -224,7 +224,7 @@ TEST(Validate, NothingLeftIsNoErrorOfZero) {
   EXPECT_EQ(result.at("choice").at("cells"), 0);
   EXPECT_TRUE(result.at("choice").at("right_share").is_null());
   const std::string table = output_of({"--measurements", file, "--max-tokens", "1"});
-  EXPECT_THAT(table, AllOf(HasSubstr("rows                     0         -"), Not(HasSubstr("by strategy"))));
+  EXPECT_THAT(table, AllOf(HasSubstr("rows                        0         -"), Not(HasSubstr("by strategy"))));
 }
 
 TEST(Validate, UnknownStrategiesAreSkippedWithTheReason) {

@@ -24,9 +24,7 @@ std::string micros(Duration d) { return fmt::format("{}", to_microseconds(d)); }
 std::vector<Cell> cells_of(const ConcurrencyPoint& point, const StrategyRow& row, const Provenance& p) {
   std::vector<Cell> cells = {{"concurrency", fmt::format("{}", point.concurrency)},
                              {"strategy", row.strategy},
-                             {"winner", row.winner ? "1" : "0"},
-                             {"implementation", row.implementation},
-                             {"in_calibrated_range", row.in_range ? "1" : "0"}};
+                             {"winner", row.winner ? "1" : "0"}};
   const StrategyFigures* figures = row.figures();
   // What an infeasible row lacks stays empty.
   const auto figure = [&](std::string heading, auto text_of) {
@@ -51,6 +49,8 @@ std::vector<Cell> cells_of(const ConcurrencyPoint& point, const StrategyRow& row
   }
   const auto* infeasible = std::get_if<Infeasible>(&row.result);
   cells.push_back({"infeasible", infeasible == nullptr ? "" : infeasible->reason});
+  cells.push_back({"implementation", row.implementation});
+  cells.push_back({"in_calibrated_range", row.in_range ? "1" : "0"});
   const std::vector<Cell> provenance = {{"tool_version", p.tool_version},
                                         {"calibration", p.calibration},
                                         {"device", p.device},

@@ -58,7 +58,7 @@ class StrategySamples {
   StrategyRow row() && {
     StrategyRow row;
     row.strategy = choice_.text;
-    row.implementation = fmt::format("{}", fmt::join(implementations_, ", "));
+    row.implementation = fmt::format("{}", fmt::join(implementations_, " + "));
     row.in_range = in_range_ && !times_.empty();
     if (infeasible_) {
       row.result = std::move(*infeasible_);
