@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "hwmodels/calibration_files.h"
 #include "sim/io/content_hash.h"
 #include "sim/io/strict_json.h"
 
@@ -18,7 +19,8 @@ constexpr double kMost = 1e6;  // of any constant or error, in its unit
 constexpr std::int64_t kMostRows = 1'000'000'000;
 
 const std::vector<std::string> kKernels = {"up", "down", "gemm", "gather", "helper"};
-const std::vector<std::string> kQuantities = {"start_us", "item_us", "step_ns", "inputs_ns", "in_flight", "byte_weight"};
+const std::vector<std::string> kQuantities = {"start_us",  "item_us",   "step_ns",
+                                              "inputs_ns", "in_flight", "byte_weight"};
 
 void check_names(const JsonView& constants) {
   std::vector<std::string> known;
@@ -29,13 +31,15 @@ void check_names(const JsonView& constants) {
 }
 
 Implementation read_implementation(const JsonView& view) {
-  view.only_keys({"name", "strategy", "weights", "rows", "most_tokens", "constants", "held_out"});
+  view.only_keys({"name", "strategy", "variant", "weights", "rows", "most_tokens", "constants", "no_fit", "held_out"});
   Implementation implementation;
   implementation.name = view.at("name").as_string();
   implementation.strategy = view.at("strategy").as_string();
+  implementation.variant = view.at("variant").as_string();
   implementation.weights = view.at("weights").as_string();
   implementation.rows = view.at("rows").as_int(0, kMostRows);
   implementation.most_tokens = view.at("most_tokens").as_int(0, kMostRows);
+  implementation.no_fit = view.at("no_fit").as_string();
   const JsonView constants = view.at("constants");
   check_names(constants);
   for (const std::string& key : constants.keys()) {
@@ -51,6 +55,12 @@ Implementation read_implementation(const JsonView& view) {
       held_out.at("rows").as_int(0, kMostRows), held_out.at("median_abs_pct").as_double(0, kMost),
       held_out.at("p95_abs_pct").as_double(0, kMost), held_out.at("bias_pct").as_double(-kMost, kMost)};
   return implementation;
+}
+
+std::vector<std::string> strings(const JsonView& array) {
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < array.size(); ++i) texts.push_back(array.at(i).as_string());
+  return texts;
 }
 
 // What the file keeps of a number: more digits than its error leaves.
@@ -71,9 +81,12 @@ const Implementation* Calibration::find(const std::string& name, const std::stri
   return nullptr;
 }
 
-const Implementation* Calibration::of_strategy(const std::string& strategy, const std::string& weights) const {
+const Implementation* Calibration::of_strategy(const std::string& strategy, const std::string& variant,
+                                               const std::string& weights) const {
   for (const Implementation& implementation : implementations) {
-    if (implementation.strategy == strategy && implementation.weights == weights) return &implementation;
+    if (implementation.strategy == strategy && implementation.variant == variant && implementation.weights == weights) {
+      return &implementation;
+    }
   }
   return nullptr;
 }
@@ -81,15 +94,21 @@ const Implementation* Calibration::of_strategy(const std::string& strategy, cons
 Calibration parse_calibration(const std::string& text, const std::string& file_name) {
   const JsonDocument document = JsonDocument::parse(text, file_name);
   const JsonView root = document.root();
-  root.only_keys({"schema", "device", "device_hash", "data", "models", "implementations"});
+  root.only_keys({"schema", "device", "device_hash", "fitted", "implementations"});
   if (root.at("schema").as_string() != kSchema) root.at("schema").fail(kSchema);
   Calibration calibration;
   calibration.device = root.at("device").as_string();
   calibration.device_hash = root.at("device_hash").as_string();
-  calibration.data = root.at("data").as_string();
-  for (std::size_t i = 0; i < root.at("models").size(); ++i) {
-    calibration.models.push_back(root.at("models").at(i).as_string());
+  const JsonView fitted = root.at("fitted");
+  fitted.only_keys({"date", "data", "filters", "models"});
+  calibration.date = fitted.at("date").as_string();
+  const JsonView data = fitted.at("data");
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    data.at(i).only_keys({"file", "hash"});
+    calibration.data.push_back({data.at(i).at("file").as_string(), data.at(i).at("hash").as_string()});
   }
+  calibration.filters = strings(fitted.at("filters"));
+  calibration.models = strings(fitted.at("models"));
   for (std::size_t i = 0; i < root.at("implementations").size(); ++i) {
     calibration.implementations.push_back(read_implementation(root.at("implementations").at(i)));
   }
@@ -103,15 +122,29 @@ Calibration load_calibration(const std::string& path) {
   return parse_calibration(read_text_file(path, kMostBytes), path);
 }
 
+std::optional<Calibration> calibration_of_device(const std::string& device) {
+  for (const EmbeddedFile& file : calibration_files()) {
+    if (file.name == device + ".json") return parse_calibration(std::string(file.text), std::string(file.name));
+  }
+  return std::nullopt;
+}
+
 std::string calibration_name(const Calibration& calibration, const HardwareModel& hardware) {
-  return fmt::format(
-      "calibrated by {} ({}{})", calibration.file, calibration.hash,
-      calibration.device_hash == hardware.hash ? "" : ", fitted with another version of the device file");
+  return fmt::format("calibrated by {} ({}{}{})", calibration.file, calibration.hash,
+                     calibration.date.empty() ? "" : "; fitted " + calibration.date,
+                     calibration.device_hash == hardware.hash ? "" : "; with another version of the device file");
 }
 
 std::string calibration_text(const Calibration& calibration) {
-  Json json = {{"schema", kSchema},        {"device", calibration.device}, {"device_hash", calibration.device_hash},
-               {"data", calibration.data}, {"models", calibration.models}, {"implementations", Json::array()}};
+  Json data = Json::array();
+  for (const FittedData& source : calibration.data) data.push_back({{"file", source.file}, {"hash", source.hash}});
+  Json json = {
+      {"schema", kSchema},
+      {"device", calibration.device},
+      {"device_hash", calibration.device_hash},
+      {"fitted",
+       {{"date", calibration.date}, {"data", data}, {"filters", calibration.filters}, {"models", calibration.models}}},
+      {"implementations", Json::array()}};
   for (const Implementation& implementation : calibration.implementations) {
     Json constants = Json::object();
     for (const auto& [name, constant] : implementation.constants) {
@@ -120,10 +153,12 @@ std::string calibration_text(const Calibration& calibration) {
     const HeldOutError& held_out = implementation.held_out;
     json["implementations"].push_back({{"name", implementation.name},
                                        {"strategy", implementation.strategy},
+                                       {"variant", implementation.variant},
                                        {"weights", implementation.weights},
                                        {"rows", implementation.rows},
                                        {"most_tokens", implementation.most_tokens},
                                        {"constants", constants},
+                                       {"no_fit", implementation.no_fit},
                                        {"held_out",
                                         {{"rows", held_out.rows},
                                          {"median_abs_pct", rounded(held_out.median)},

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,33 +31,45 @@ struct HeldOutError {  // |error| in %, rows of models left out of the fit
 struct Implementation {
   std::string name;              // "triton-grouped"
   std::string strategy;          // "grouped_gemm"
+  std::string variant;           // of the strategy's kernels: "persistent=1"; "": its default one
   std::string weights;           // "bf16"
   std::int64_t rows = 0;         // of the fit
   std::int64_t most_tokens = 0;  // of the fit: beyond, predictions are outside the calibrated range
   std::map<std::string, FittedConstant> constants;
+  std::string no_fit;  // why it has no constants although it was measured; "": it has some
   HeldOutError held_out;
 
   [[nodiscard]] ImplementationConstants values() const;
 };
 
+struct FittedData {
+  std::string file;  // of measurements, with its folder
+  std::string hash;
+};
+
 struct Calibration {
   std::string device;       // its name
   std::string device_hash;  // of the device file that it was fitted with
-  std::string data;         // what was fitted: file name and hash
+  std::vector<FittedData> data;
+  std::vector<std::string> filters;  // flags that left rows out of the fit
+  std::string date;                  // of the fit; "": not stated
   std::vector<std::string> models;
   std::vector<Implementation> implementations;
   std::string file, hash;  // it was read from
 
   // By name and weights; nullptr when it is not known.
   [[nodiscard]] const Implementation* find(const std::string& name, const std::string& weights) const;
-  // The first implementation of a strategy with these weights.
-  [[nodiscard]] const Implementation* of_strategy(const std::string& strategy, const std::string& weights) const;
+  // What a strategy stands for when no implementation is named: the first one of it, this variant and these weights.
+  [[nodiscard]] const Implementation* of_strategy(const std::string& strategy, const std::string& variant,
+                                                  const std::string& weights) const;
 };
 
 // A path to an overlay. Throws InputError.
 Calibration load_calibration(const std::string& path);
 Calibration parse_calibration(const std::string& text, const std::string& file_name);
-// What an output names it: file, hash, and whether it was fitted with this very device file.
+// The overlay that comes with moesim for the device of this name (calibrations/NAME.json), if there is one.
+std::optional<Calibration> calibration_of_device(const std::string& device);
+// What an output names it: file, hash, date, and whether it was fitted with this very device file.
 std::string calibration_name(const Calibration& calibration, const HardwareModel& hardware);
 // The overlay as a file: same value, same bytes.
 std::string calibration_text(const Calibration& calibration);

@@ -2,14 +2,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <sstream>
+#include <string_view>
 
-#include "sim/io/content_hash.h"
 #include "sim/io/input_error.h"
-#include "sim/io/strict_json.h"
 #include "tools/command_line.h"
 #include "tools/measurement_flags.h"
 #include "tools/micro_views.h"
@@ -23,26 +25,40 @@ namespace {
 
 using Align = TextTable::Align;
 
-constexpr std::size_t kUsualEvaluations = 600;              // of a device's fit
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;  // of a file of measurements
+constexpr std::size_t kUsualEvaluations = 600;  // of a device's fit
 
 struct CalibrateFlags {
   MeasurementFlags rows;
   HardwareFlags hardware;
-  std::optional<std::string> out, constants;
+  std::optional<std::string> out, constants, date;
   bool leave_one_out = false;
 };
 
 // A file's name and its content's hash.
-std::string file_name(const std::string& path) {
-  return path.substr(path.rfind('/') + 1) + " " + content_hash(read_text_file(path, kMostBytes));
+std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1) + " " + file_hash(path); }
+
+// "YYYY-MM-DD".
+std::string parse_date(const std::string& text) {
+  int year = 0;
+  unsigned month = 0, day = 0;
+  char end = 0;
+  const bool read = text.size() == std::string_view("2026-11-29").size() &&
+                    std::sscanf(text.c_str(), "%4d-%2u-%2u%c", &year, &month, &day, &end) == 3;
+  const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(month), std::chrono::day(day)};
+  if (!read || !date.ok()) throw InputError({"--date", "", fmt::format("'{}'", text), "a day as in 2026-11-29", ""});
+  return text;
 }
 
-// What the rows are: their file, its content, and what of it.
-std::string data_name(const MeasuredRows& measured) {
-  std::string name = file_name(measured.file);
-  for (const std::string& filter : measured.filters) name += " " + filter;
-  return name;
+FitRecord record_of(const MeasuredRows& measured, const std::optional<std::string>& date) {
+  FitRecord record;
+  for (const std::string& file : measured.files) {
+    const std::filesystem::path path = std::filesystem::absolute(file).lexically_normal();
+    const std::filesystem::path name = path.parent_path().filename() / path.filename();
+    record.data.push_back({name.string(), file_hash(file)});
+  }
+  record.filters = measured.filters;
+  if (date) record.date = parse_date(*date);
+  return record;
 }
 
 std::string error_cell(const ErrorSummary& summary) {
@@ -85,9 +101,10 @@ void write_report(const CalibrationResult& result, bool leave_one_out, std::ostr
     if (!report.refused.empty()) left_out += who + "no fit: " + report.refused + "\n";
     for (const std::string& row : report.skipped) left_out += who + "skipped " + row + "\n";
   }
-  out << fmt::format("device   {} ({})\ndata     {}\nmodels   {}\n\n", result.calibration.device,
-                     result.calibration.device_hash, result.calibration.data,
-                     fmt::join(result.calibration.models, ", "));
+  out << fmt::format("device   {} ({})\n", result.calibration.device, result.calibration.device_hash);
+  for (const FittedData& data : result.calibration.data) out << fmt::format("data     {} {}\n", data.file, data.hash);
+  for (const std::string& filter : result.calibration.filters) out << fmt::format("only     {}\n", filter);
+  out << fmt::format("models   {}\n\n", fmt::join(result.calibration.models, ", "));
   out << "fits: |error| median/p95 of rows of 10 µs and more\n";
   fits.write(out);
   out << "\nconstants, each with the factor of its standard error\n";
@@ -113,6 +130,7 @@ CommandResult run_calibrate_micro(const CalibrateFlags& flags) {
 CommandResult run_calibrate(const CalibrateFlags& flags) {
   if (flags.rows.micro()) return run_calibrate_micro(flags);
   const MeasuredRows measured = flags.rows.load(flags.hardware);
+  const FitRecord record = record_of(measured, flags.date);
   std::optional<OutputFile> file;
   if (flags.out) file.emplace(*flags.out, "--out");
   Progress progress;
@@ -120,8 +138,7 @@ CommandResult run_calibrate(const CalibrateFlags& flags) {
   options.leave_one_out = flags.leave_one_out;
   if (flags.constants) options.constants = split_list("--constants", *flags.constants);
   options.progress = [&](std::size_t done, std::size_t all) { progress.show(done, all, "fitting"); };
-  const CalibrationResult result =
-      calibrate(measured.rows, measured.file, data_name(measured), measured.hardware, options);
+  const CalibrationResult result = calibrate(measured.rows, record, measured.hardware, options);
   std::ostringstream out;
   write_report(result, flags.leave_one_out, out);
   if (result.calibration.implementations.empty()) {
@@ -138,6 +155,7 @@ std::function<CommandResult()> define(FlagSet& set) {
   set.on("--leave-one-out", flags->leave_one_out,
          "Also the error of each model's rows under a fit to the other models; takes a fit per model");
   set.value("--constants", "LIST", flags->constants, "Fit only these constants [default: all that a strategy has]");
+  set.value("--date", "YYYY-MM-DD", flags->date, "Of the fit, for the overlay; without it the overlay states none");
   set.value("--out", "FILE", flags->out,
             "Where to write the overlay, for --calibration; of --kind micro sections of a device file");
   return [flags] { return run_calibrate(*flags); };

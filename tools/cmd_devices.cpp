@@ -52,6 +52,17 @@ Listing list_devices() {
   return listing;
 }
 
+// The overlay that `run` uses by default, and the kernels that it knows.
+ListingValue calibration_fact(const HardwareModel& hardware) {
+  const std::optional<Calibration> calibration = calibration_of_device(hardware.name);
+  if (!calibration) return "uncalibrated";
+  std::vector<std::string> known;
+  for (const Implementation& implementation : calibration->implementations) {
+    known.push_back(fmt::format("{} {}", implementation.name, implementation.weights));
+  }
+  return fmt::format("{}: {}", calibration_name(*calibration, hardware), fmt::join(known, ", "));
+}
+
 Listing show_device(const HardwareModel& hardware) {
   Listing listing;
   listing.facts = {
@@ -59,7 +70,7 @@ Listing show_device(const HardwareModel& hardware) {
       {{"file", "file"}, hardware.file},           {{"title", "title"}, hardware.title},
       {{"vendor", "vendor"}, hardware.vendor},     {{"architecture", "architecture"}, hardware.architecture},
       {{"unit_name", "unit"}, hardware.unit_name}, {{"aliases", "aliases"}, hardware.aliases},
-      {{"notes", "notes"}, hardware.notes}};
+      {{"notes", "notes"}, hardware.notes},        {{"calibration", "calibration"}, calibration_fact(hardware)}};
   listing.csv_facts = 2;
   listing.rows_key = "constants";
   listing.columns = {

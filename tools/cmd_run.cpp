@@ -61,6 +61,19 @@ void read_trace(const RunFlags& flags, ConcurrencyRequest& request) {
   }
 }
 
+// An implementation that nobody fitted is no error (its strategy has the device's constants); one of another strategy is.
+void check_implementations(const ConcurrencyRequest& request) {
+  for (const StrategyChoice& choice : request.strategies) {
+    if (choice.implementation.empty() || !request.calibration) continue;
+    for (const Implementation& known : request.calibration->implementations) {
+      if (known.name != choice.implementation || known.strategy == choice.strategy->name) continue;
+      throw InputError(
+          {"--strategy", choice.strategy->name, fmt::format("implementation={}", choice.implementation),
+           fmt::format("an implementation of {}; that one is of {}", choice.strategy->name, known.strategy), ""});
+    }
+  }
+}
+
 ConcurrencyRequest request_of(const RunFlags& flags) {
   ConcurrencyRequest request;
   request.tool_version = kVersion;
@@ -83,6 +96,7 @@ ConcurrencyRequest request_of(const RunFlags& flags) {
   if (flags.clock) request.options.clock_hz = parse_clock(*flags.clock, request.hardware);
   request.overrides = flags.hardware.overrides;
   request.calibration = flags.calibration.load(request.hardware);
+  check_implementations(request);
   request.routing = parse_routing(flags.routing);
   if (request.routing.kind == RoutingKind::kTrace) read_trace(flags, request);
   return request;
@@ -123,7 +137,8 @@ std::function<CommandResult()> define(FlagSet& set) {
   set.value("--concurrency", "LIST", flags->concurrency,
             fmt::format("Tokens of a decode step, as in 1,2,8-16 [default: {}]", kDefaultConcurrency));
   set.repeated("--strategy", "LIST", flags->strategies,
-               "Names with parameters, as in grouped_gemm:block_m=32,stream_gemv; all; auto [default: all]");
+               "Names with parameters, as in grouped_gemm:block_m=32,stream_gemv:implementation=NAME (of the overlay); "
+               "all; auto [default: all]");
   set.value("--scope", "moe_layer|expert_ffn", flags->scope,
             "The whole layer, or routed experts with given routing alone");
   set.value("--launch", "graph|stream|programmatic", flags->launch, "How one kernel follows another");

@@ -12,6 +12,7 @@
 #include "tools/measurement_flags.h"
 #include "tools/micro_views.h"
 #include "tools/progress.h"
+#include "validation/calibrate.h"
 #include "validation/sensitivity.h"
 
 namespace moesim {
@@ -21,11 +22,14 @@ struct ValidateFlags {
   MeasurementFlags rows;
   HardwareFlags hardware;
   CalibrationFlags calibration;
-  FormatFlag format;
+  std::string format = "table";
   bool vary_assumed = false;
+  bool leave_one_out = false;
+  std::optional<std::string> leave_out;
 };
 
-CommandResult validate_micro(const ValidateFlags& flags, OutputFormat format) {
+CommandResult validate_micro(const ValidateFlags& flags) {
+  const OutputFormat format = FormatFlag{flags.format}.parse();
   if (flags.vary_assumed) throw InputError({"--vary-assumed", "", "--kind micro", "--kind moe", ""});
   if (flags.calibration.file) {
     throw InputError({"--calibration", "", "--kind micro", "--kind moe: an overlay is of its kernels", ""});
@@ -41,18 +45,74 @@ CommandResult validate_micro(const ValidateFlags& flags, OutputFormat format) {
   return {.output = out.str(), .complaint = ""};
 }
 
-CommandResult validate(const ValidateFlags& flags) {
-  const OutputFormat format = flags.format.parse();
-  if (flags.rows.micro()) return validate_micro(flags, format);
-  if (flags.vary_assumed && format != OutputFormat::kTable) {
-    throw InputError({"--vary-assumed", "", fmt::format("--format {}", flags.format.text), "--format table", ""});
+std::optional<LeaveOut> parse_leave_out(const ValidateFlags& flags) {
+  if (flags.leave_one_out && flags.leave_out) {
+    throw InputError({"--leave-one-out", "", "--leave-out too", "one of the two", ""});
   }
+  if (!flags.leave_one_out && !flags.leave_out) return std::nullopt;
+  const std::string flag = flags.leave_one_out ? "--leave-one-out" : "--leave-out";
+  const auto refuse = [&](const char* other, const char* why) {
+    throw InputError({flag, "", fmt::format("{} too", other), why, ""});
+  };
+  if (flags.calibration.file) refuse("--calibration", "one of the two: it fits constants of its own");
+  if (flags.calibration.uncalibrated) refuse("--uncalibrated", "one of the two: it fits constants");
+  if (flags.vary_assumed) refuse("--vary-assumed", "one of the two");
+  if (flags.leave_one_out || *flags.leave_out == "model") return LeaveOut::kModel;
+  if (*flags.leave_out == "shard") return LeaveOut::kShard;
+  throw InputError({flag, "", fmt::format("'{}'", *flags.leave_out), "model or shard",
+                    nearest_name(*flags.leave_out, {"model", "shard"})});
+}
+
+const char* left_out_name(LeaveOut what) {
+  switch (what) {
+    case LeaveOut::kModel:
+      return "each model's rows by constants fitted to the other models";
+    case LeaveOut::kShard:
+      return "rows of shards by constants fitted to whole models";
+  }
+  return "";
+}
+
+// The rows of an evaluation, to be evaluated otherwise.
+std::vector<MoeMeasurement> rows_of(const Evaluation& evaluation) {
+  std::vector<MoeMeasurement> rows;
+  for (const std::vector<RowResult>* results : {&evaluation.rows, &evaluation.small_rows}) {
+    for (const RowResult& result : *results) rows.push_back(*result.row);
+  }
+  return rows;
+}
+
+// Errors on the very data of a fit say little.
+std::vector<std::string> fitted_notes(const MeasuredRows& measured, const Calibration& calibration) {
+  std::vector<std::string> notes;
+  for (const std::string& file : measured.files) {
+    const std::string hash = file_hash(file);
+    for (const FittedData& data : calibration.data) {
+      if (data.hash != hash) continue;
+      notes.push_back(
+          fmt::format("the overlay was fitted to {}: these errors are not held out (--leave-one-out)", file));
+    }
+  }
+  return notes;
+}
+
+CommandResult validate(const ValidateFlags& flags) {
+  if (flags.rows.micro()) return validate_micro(flags);
+  const EvaluationView& view = find_evaluation_view(flags.format);
+  if (flags.vary_assumed && flags.format != "table") {
+    throw InputError({"--vary-assumed", "", fmt::format("--format {}", flags.format), "--format table", ""});
+  }
+  const std::optional<LeaveOut> leave_out = parse_leave_out(flags);
   const MeasuredRows measured = flags.rows.load(flags.hardware);
-  const std::optional<Calibration> calibration = flags.calibration.load(measured.hardware);
+  const std::optional<Calibration> calibration = leave_out ? std::nullopt : flags.calibration.load(measured.hardware);
 
   EvaluationReport report;
   report.tool_version = kVersion;
-  report.calibration = calibration ? calibration_name(*calibration, measured.hardware) : "uncalibrated";
+  report.calibrated = leave_out || calibration;
+  report.calibration = leave_out     ? left_out_name(*leave_out)
+                       : calibration ? calibration_name(*calibration, measured.hardware)
+                                     : "uncalibrated";
+  if (calibration) report.notes = fitted_notes(measured, *calibration);
   report.overrides = flags.hardware.overrides;
   report.filters = measured.filters;
   report.rows_in_file = measured.rows_in_file;
@@ -62,13 +122,21 @@ CommandResult validate(const ValidateFlags& flags) {
   Progress progress;
   EvaluateOptions options;
   if (calibration) options.calibration = &*calibration;
-  options.progress = [&](std::size_t done, std::size_t all) { progress.show(done, all); };
-  report.evaluation = evaluate(measured.rows, measured.file, measured.hardware, options);
+  std::vector<MoeMeasurement> left_out_rows;
+  if (leave_out) {
+    const auto fitting = [&](std::size_t done, std::size_t all) { progress.show(done, all, "fitting"); };
+    report.evaluation = evaluate_left_out(measured.rows, measured.file(), measured.hardware, *leave_out, fitting);
+    left_out_rows = rows_of(report.evaluation);
+    report.uncalibrated = evaluate(left_out_rows, measured.file(), measured.hardware, options);
+  } else {
+    options.progress = [&](std::size_t done, std::size_t all) { progress.show(done, all); };
+    report.evaluation = evaluate(measured.rows, measured.file(), measured.hardware, options);
+  }
   std::ostringstream out;
-  write_evaluation(report, format, out);
+  view.write(report, out);
   if (flags.vary_assumed) {
     out << '\n';
-    write_assumed_effects(vary_assumed(measured.rows, measured.file, measured.hardware, report.evaluation, options),
+    write_assumed_effects(vary_assumed(measured.rows, measured.file(), measured.hardware, report.evaluation, options),
                           out);
   }
   return {.output = out.str(), .complaint = ""};
@@ -77,10 +145,16 @@ CommandResult validate(const ValidateFlags& flags) {
 std::function<CommandResult()> define(FlagSet& set) {
   auto flags = std::make_shared<ValidateFlags>();
   flags->rows.add(set);
+  set.on("--leave-one-out", flags->leave_one_out,
+         "Fit anew and predict each model's rows by constants fitted to the other models");
+  set.value("--leave-out", "model|shard", flags->leave_out,
+            "As --leave-one-out; or rows with tp or ep above 1 by constants fitted to whole models");
   set.on("--vary-assumed", flags->vary_assumed, "Also the errors with each assumed constant 30 % lower and higher");
   flags->hardware.add(set);
   flags->calibration.add(set);
-  flags->format.add(set);
+  std::vector<std::string> formats;
+  for (const EvaluationView& view : evaluation_views()) formats.emplace_back(view.name);
+  set.value("--format", fmt::format("{}", fmt::join(formats, "|")), flags->format, "How to print");
   return [flags] { return validate(*flags); };
 }
 
@@ -88,6 +162,8 @@ std::function<CommandResult()> define(FlagSet& set) {
 
 constinit const Command kValidateCommand = {
     "validate", "Simulate measured layers and say how far off the simulation is",
-    "  moesim validate --measurements measurements.jsonl --max-tokens 64 --weights bf16", define};
+    "  moesim validate --measurements measurements.jsonl --max-tokens 64 --weights bf16\n"
+    "  moesim validate --measurements measurements.jsonl --leave-one-out",
+    define};
 
 }  // namespace moesim

@@ -32,13 +32,16 @@ HardwareModel HardwareFlags::load(const std::string& device) const {
 }
 
 void CalibrationFlags::add(FlagSet& flags) {
-  flags.value("--calibration", "FILE", file, "Also constants fitted to kernels that ran, from `moesim calibrate`");
-  flags.on("--uncalibrated", uncalibrated, "Only constants of the device file [the default]");
+  flags.value(
+      "--calibration", "FILE", file,
+      "Constants fitted to kernels, from `moesim calibrate` [default: those that come with the device, if any]");
+  flags.on("--uncalibrated", uncalibrated, "Only constants of the device file");
 }
 
 std::optional<Calibration> CalibrationFlags::load(const HardwareModel& hardware) const {
-  if (!file) return std::nullopt;
-  if (uncalibrated) throw InputError({"--uncalibrated", "", "--calibration too", "one of the two", ""});
+  if (file && uncalibrated) throw InputError({"--uncalibrated", "", "--calibration too", "one of the two", ""});
+  if (uncalibrated) return std::nullopt;
+  if (!file) return calibration_of_device(hardware.name);
   Calibration calibration = load_calibration(*file);
   if (calibration.device != hardware.name) {
     throw InputError({*file, "/device", fmt::format("'{}'", calibration.device),

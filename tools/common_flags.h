@@ -29,7 +29,7 @@ struct CalibrationFlags {
   bool uncalibrated = false;
 
   void add(FlagSet& flags);
-  // nullopt: uncalibrated. The overlay must be of this device.
+  // nullopt: uncalibrated, also where the device comes without an overlay. A file must be of this device.
   [[nodiscard]] std::optional<Calibration> load(const HardwareModel& hardware) const;
 };
 

@@ -9,7 +9,9 @@
 #include <set>
 #include <tuple>
 
+#include "sim/io/content_hash.h"
 #include "sim/io/input_error.h"
+#include "sim/io/strict_json.h"
 #include "tools/command_line.h"
 
 namespace moesim {
@@ -61,7 +63,8 @@ std::int64_t keep_listed(std::vector<MoeMeasurement>& rows, const std::string& f
 }  // namespace
 
 void MeasurementFlags::add(FlagSet& flags) {
-  flags.value("--measurements", "FILE", measurements, "Measurements, JSON Lines of schema moesim.measurement/2");
+  flags.repeated("--measurements", "FILE", measurements,
+                 "Measurements, JSON Lines of schema moesim.measurement/2; several times for several files");
   flags.value("--kind", "KIND", kind, "Rows of this kind: moe (layers) or micro (microbenchmarks)");
   flags.value("--device", "NAME|PATH", device, "Only rows of this device [default: the one that all rows name]");
   flags.value("--models", "LIST", models, "Only rows of these models");
@@ -86,27 +89,41 @@ MicroRows MeasurementFlags::load_micro(const HardwareFlags& hardware_flags) cons
   for (const auto& [flag, value] : of_layers) {
     if (value) throw InputError({flag, "", "--kind micro", "--kind moe, whose rows have such a field", ""});
   }
-  if (!measurements) {
-    throw InputError({"--measurements", "", "nothing", "a file of measurements (JSON Lines)", ""});
+  if (measurements.size() != 1) {
+    throw InputError({"--measurements", "", fmt::format("{} files", measurements.size()),
+                      "one file of measurements (JSON Lines)", ""});
   }
   MicroRows result;
-  result.file = *measurements;
+  result.file = measurements.front();
   result.rows = read_micro_measurements(result.file);
   result.hardware = hardware_flags.load(device ? *device : only_device(result.rows, result.file, kind));
   result.rows_of_other_devices = remove_rows_of_others(result.rows, result.hardware);
   return result;
 }
 
+std::string file_hash(const std::string& path) {
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
+  return content_hash(read_text_file(path, kMostBytes));
+}
+
+std::string MeasuredRows::file() const { return fmt::format("{}", fmt::join(files, ", ")); }
+
 MeasuredRows MeasurementFlags::load(const HardwareFlags& hardware_flags) const {
-  if (!measurements) {
+  if (measurements.empty()) {
     throw InputError({"--measurements", "", "nothing", "a file of measurements (JSON Lines)", ""});
   }
   MeasuredRows result;
-  result.file = *measurements;
+  result.files = measurements;
   std::vector<MoeMeasurement>& rows = result.rows;
-  rows = read_measurements(result.file);
+  for (const std::string& file : measurements) {
+    if (std::count(measurements.begin(), measurements.end(), file) > 1) {
+      throw InputError({"--measurements", "", fmt::format("'{}' twice", file), "each file once", ""});
+    }
+    std::vector<MoeMeasurement> read = read_measurements(file);
+    std::move(read.begin(), read.end(), std::back_inserter(rows));
+  }
   result.rows_in_file = static_cast<std::int64_t>(rows.size());
-  result.hardware = hardware_flags.load(device ? *device : only_device(rows, result.file, kind));
+  result.hardware = hardware_flags.load(device ? *device : only_device(rows, result.file(), kind));
   result.rows_of_other_devices = remove_rows_of_others(rows, result.hardware);
 
   const std::tuple<const char*, const std::optional<std::string>&, std::string MoeMeasurement::*> lists[] = {

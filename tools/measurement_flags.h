@@ -13,13 +13,15 @@
 namespace moesim {
 
 struct MeasuredRows {
-  std::string file;
+  std::vector<std::string> files;
   HardwareModel hardware;  // with all overrides
   std::vector<MoeMeasurement> rows;
   std::vector<std::string> filters;  // flags that left rows out, as given
   std::int64_t rows_in_file = 0;
   std::int64_t rows_of_other_devices = 0;
   std::int64_t rows_filtered = 0;
+
+  [[nodiscard]] std::string file() const;  // what outputs call them
 };
 
 struct MicroRows {
@@ -30,7 +32,8 @@ struct MicroRows {
 };
 
 struct MeasurementFlags {
-  std::optional<std::string> measurements, device, max_tokens, models, weights, strategies, min_cache_multiple;
+  std::vector<std::string> measurements;
+  std::optional<std::string> device, max_tokens, models, weights, strategies, min_cache_multiple;
   std::string kind = "moe";
 
   void add(FlagSet& flags);
@@ -40,5 +43,8 @@ struct MeasurementFlags {
   [[nodiscard]] MicroRows load_micro(const HardwareFlags& hardware) const;
   [[nodiscard]] MeasuredRows load(const HardwareFlags& hardware) const;
 };
+
+// Of the file's bytes.
+std::string file_hash(const std::string& path);
 
 }  // namespace moesim

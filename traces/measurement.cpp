@@ -213,6 +213,7 @@ std::vector<MoeMeasurement> read_measurements(const std::string& path) {
   for_each_row(path, [&](const JsonView& row, const std::string& kind, std::int64_t line) {
     if (kind != "moe") return;
     rows.push_back(parse_moe(row, folder));
+    rows.back().file = path;
     rows.back().line = line;
   });
   return rows;

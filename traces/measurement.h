@@ -22,6 +22,7 @@ struct LaunchedKernel {
 };
 
 struct MoeMeasurement {
+  std::string file;       // as given
   std::int64_t line = 0;  // 1-based, in its file
   std::string device;
   std::string model_name;

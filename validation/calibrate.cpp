@@ -1,16 +1,20 @@
 #include "validation/calibrate.h"
 
 #include <fmt/format.h>
+#include <tbb/parallel_for.h>
 
 #include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <unsupported/Eigen/NonLinearOptimization>
+#include <utility>
 
 #include "sim/io/input_error.h"
+#include "validation/prepared_rows.h"
 
 namespace moesim {
 namespace {
@@ -18,11 +22,16 @@ namespace {
 constexpr std::size_t kLeastRows = 12;      // of an implementation, for a fit
 constexpr double kMostRelativeError = 1.0;  // of a constant: beyond a factor e nothing is known of it
 constexpr double kHardlyKnown = 5;          // a standard error that says no more than this
+constexpr double kRidge = 1e-9;             // of the mean squares, for a Jacobian that is singular
+constexpr double kAtEnd = 0.01;             // of a range, in logarithms: a constant that ends so near its end
 constexpr double kFlat = 1e-12;             // squared length of a Jacobian column that says nothing
 constexpr double kStep = 0.05;           // of a logarithm, for the Jacobian: wide enough for steps of waves and tiles
 constexpr int kMostEvaluations = 25;     // of the residuals in one fit
+constexpr double kTolerance = 1e-4;      // of squares and logarithms: no constant is known so well
 constexpr double kSmallRowWeight = 0.5;  // rows under 10 us tell what a helper kernel costs, with more noise
-constexpr double kHuber = 0.10;          // residuals beyond this count linearly: library kernels change by shape
+constexpr std::size_t kAllRoutings = SIZE_MAX;
+constexpr std::size_t kJacobianRoutings = 1;  // a derivative hardly depends on the draw
+constexpr double kHuber = 0.10;               // residuals beyond this count linearly: library kernels change by shape
 
 struct Candidate {
   const char* name;
@@ -81,31 +90,49 @@ std::vector<Candidate> wanted_candidates(const std::string& strategy, const std:
   return list;
 }
 
-// One implementation's rows under given constants.
-class Problem {
+using RowIds = std::vector<std::size_t>;  // of PreparedRows
+
+// The rows of one implementation and weights.
+class Group {
  public:
-  Problem(std::vector<MoeMeasurement> rows, const std::string& file, const HardwareModel& hardware)
-      : rows_(std::move(rows)), file_(file), hardware_(hardware) {}
+  Group(const PreparedRows& prepared, RowIds rows) : prepared_(prepared), rows_(std::move(rows)) {}
 
-  [[nodiscard]] const std::vector<MoeMeasurement>& rows() const { return rows_; }
+  [[nodiscard]] const RowIds& rows() const { return rows_; }
+  [[nodiscard]] const MoeMeasurement& row(std::size_t id) const { return prepared_.row(id); }
+  [[nodiscard]] const MoeMeasurement& first() const { return row(rows_.front()); }
 
-  [[nodiscard]] Evaluation run(const ImplementationConstants& constants) const {
-    Calibration calibration;
-    Implementation implementation;
-    implementation.name = rows_.front().implementation;
-    implementation.strategy = rows_.front().strategy;
-    implementation.weights = rows_.front().weights;
-    for (const auto& [name, value] : constants) implementation.constants[name].value = value;
-    calibration.implementations = {implementation};
-    EvaluateOptions options;
-    options.calibration = &calibration;
-    return evaluate(rows_, file_, hardware_, options);
+  [[nodiscard]] Implementation implementation(const ImplementationConstants& constants) const {
+    Implementation result;
+    result.name = first().implementation;
+    result.strategy = first().strategy;
+    result.variant = prepared_.variant(rows_.front());
+    result.weights = first().weights;
+    for (const auto& [name, value] : constants) result.constants[name].value = value;
+    return result;
+  }
+
+  // nullptr: with the device's constants alone.
+  [[nodiscard]] std::vector<RowResult> results(const RowIds& ids, const Implementation* implementation) const {
+    std::vector<RowResult> results(ids.size());
+    tbb::parallel_for(std::size_t{0}, ids.size(),
+                      [&](std::size_t i) { results[i] = prepared_.simulate(ids[i], implementation); });
+    return results;
+  }
+
+  // Simulated over measured time of rows that can be simulated.
+  [[nodiscard]] std::vector<double> ratios(const RowIds& ids, const ImplementationConstants& constants,
+                                           std::size_t routings) const {
+    const Implementation fitted = implementation(constants);
+    std::vector<double> ratios(ids.size());
+    tbb::parallel_for(std::size_t{0}, ids.size(), [&](std::size_t i) {
+      ratios[i] = prepared_.simulate(ids[i], &fitted, routings).simulated_us / row(ids[i]).us;
+    });
+    return ratios;
   }
 
  private:
-  std::vector<MoeMeasurement> rows_;
-  const std::string& file_;
-  const HardwareModel& hardware_;
+  const PreparedRows& prepared_;
+  RowIds rows_;
 };
 
 // A smooth map of the whole line onto [low, high]: logarithms need no bounds inside the solver.
@@ -118,10 +145,11 @@ double unbounded(double value, const Candidate& c) {
   return std::log(share / (1 - share));
 }
 
-double residual(const RowResult& row) {
-  const double error = std::log(row.simulated_us / row.row->us);
+double residual(double ratio, double measured_us) {
+  const double error = std::log(ratio);
   const double size = std::abs(error);
-  return size <= kHuber ? error : std::copysign(std::sqrt(kHuber * (2 * size - kHuber)), error);
+  const double huber = size <= kHuber ? error : std::copysign(std::sqrt(kHuber * (2 * size - kHuber)), error);
+  return measured_us < kSmallRowUs ? kSmallRowWeight * huber : huber;
 }
 
 struct Functor {
@@ -131,11 +159,12 @@ struct Functor {
   using ValueType = Eigen::VectorXd;
   using JacobianType = Eigen::MatrixXd;
 
-  const Problem& problem;
+  const Group& group;
+  const RowIds& rows;
   const std::vector<Candidate>& parameters;
 
   [[nodiscard]] int inputs() const { return static_cast<int>(parameters.size()); }
-  [[nodiscard]] int values() const { return static_cast<int>(problem.rows().size()); }
+  [[nodiscard]] int values() const { return static_cast<int>(rows.size()); }
 
   [[nodiscard]] ImplementationConstants constants(const Eigen::VectorXd& x) const {
     ImplementationConstants result;
@@ -145,25 +174,43 @@ struct Functor {
     return result;
   }
 
+  [[nodiscard]] Eigen::VectorXd residuals_of(const Eigen::VectorXd& x, const RowIds& ids, std::size_t routings) const {
+    const std::vector<double> ratios = group.ratios(ids, constants(x), routings);
+    Eigen::VectorXd residuals(static_cast<Eigen::Index>(ids.size()));
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      residuals[static_cast<Eigen::Index>(i)] = residual(ratios[i], group.row(ids[i]).us);
+    }
+    return residuals;
+  }
+
   int operator()(const Eigen::VectorXd& x, Eigen::VectorXd& residuals) const {
-    const Evaluation evaluation = problem.run(constants(x));
-    Eigen::Index i = 0;
-    for (const RowResult& row : evaluation.rows) residuals[i++] = residual(row);
-    for (const RowResult& row : evaluation.small_rows) residuals[i++] = kSmallRowWeight * residual(row);
+    residuals = residuals_of(x, rows, kAllRoutings);
     return 0;
   }
 
   int df(const Eigen::VectorXd& x, Eigen::MatrixXd& jacobian) const {
-    Eigen::VectorXd plus(values()), minus(values());
-    for (Eigen::Index i = 0; i < x.size(); ++i) {
+    jacobian.setZero();
+    for (Eigen::Index p = 0; p < x.size(); ++p) {
+      std::vector<Eigen::Index> places;
+      RowIds affected;
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        if (!may_depend(group.row(rows[i]).stage, parameters[static_cast<std::size_t>(p)].name)) continue;
+        places.push_back(static_cast<Eigen::Index>(i));
+        affected.push_back(rows[i]);
+      }
       Eigen::VectorXd moved = x;
-      moved[i] = x[i] + kStep;
-      (*this)(moved, plus);
-      moved[i] = x[i] - kStep;
-      (*this)(moved, minus);
-      jacobian.col(i) = (plus - minus) / (2 * kStep);
+      moved[p] = x[p] + kStep;
+      const Eigen::VectorXd plus = residuals_of(moved, affected, kJacobianRoutings);
+      moved[p] = x[p] - kStep;
+      const Eigen::VectorXd minus = residuals_of(moved, affected, kJacobianRoutings);
+      jacobian(places, p) = (plus - minus) / (2 * kStep);
     }
     return 0;
+  }
+
+  // The time of one projection does not depend on a constant of the other.
+  static bool may_depend(const std::string& stage, const std::string& constant) {
+    return !(stage == "gemm1" && constant.starts_with("down.")) && !(stage == "gemm2" && constant.starts_with("up."));
   }
 };
 
@@ -173,20 +220,39 @@ struct Fit {
   std::vector<std::string> left_out;
 };
 
-Fit fit(const Problem& problem, std::vector<Candidate> parameters) {
+// Constants that make the rows' times, from the candidates' starts.
+Eigen::VectorXd minimise(const Functor& functor) {
+  Eigen::VectorXd x(functor.inputs());
+  for (int i = 0; i < functor.inputs(); ++i) {
+    const Candidate& c = functor.parameters[static_cast<std::size_t>(i)];
+    x[i] = unbounded(c.start, c);
+  }
+  Functor copy = functor;
+  Eigen::LevenbergMarquardt<Functor> solver(copy);
+  solver.parameters.maxfev = kMostEvaluations;
+  solver.parameters.ftol = solver.parameters.xtol = kTolerance;
+  solver.minimize(x);
+  return x;
+}
+
+// The constants of `whole`, a fit to all rows, fitted to some of them, from where that one ended.
+std::map<std::string, FittedConstant> fit_again(const Group& group, const RowIds& rows, const Implementation& whole) {
+  std::vector<Candidate> parameters = candidates(group.first().strategy);
+  std::erase_if(parameters, [&](const Candidate& c) { return !whole.constants.contains(c.name); });
+  if (parameters.empty()) return {};
+  for (Candidate& c : parameters) c.start = whole.constants.at(c.name).value;
+  const Functor functor{group, rows, parameters};
+  std::map<std::string, FittedConstant> fitted = whole.constants;
+  for (const auto& [name, value] : functor.constants(minimise(functor))) fitted[name].value = value;
+  return fitted;
+}
+
+Fit fit(const Group& group, const RowIds& rows, const std::vector<std::string>& wanted) {
+  std::vector<Candidate> parameters = wanted_candidates(group.first().strategy, wanted);
   Fit result;
   for (;;) {
-    Functor functor{problem, parameters};
-    Eigen::VectorXd x(functor.inputs());
-    for (int i = 0; i < functor.inputs(); ++i) {
-      const Candidate& c = parameters[static_cast<std::size_t>(i)];
-      x[i] = unbounded(c.start, c);
-    }
-    Eigen::LevenbergMarquardt<Functor> solver(functor);
-    solver.parameters.maxfev = kMostEvaluations;
-    solver.parameters.ftol = solver.parameters.xtol = 1e-4;
-    solver.minimize(x);
-
+    const Functor functor{group, rows, parameters};
+    const Eigen::VectorXd x = minimise(functor);
     Eigen::VectorXd residuals(functor.values());
     Eigen::MatrixXd jacobian(functor.values(), functor.inputs());
     functor(x, residuals);
@@ -202,13 +268,16 @@ Fit fit(const Problem& problem, std::vector<Candidate> parameters) {
     result.condition = singular[singular.size() - 1] > 0 ? singular[0] / singular[singular.size() - 1] : 1e300;
     const double variance = residuals.squaredNorm() / std::max(1, functor.values() - functor.inputs());
     const Eigen::MatrixXd normal = jacobian.transpose() * jacobian;
-    const Eigen::MatrixXd covariance = variance * normal.completeOrthogonalDecomposition().pseudoInverse();
+    // Constants of which only a sum is known are each unknown: the ridge gives their difference a large variance.
+    const Eigen::MatrixXd ridge = kRidge * normal.trace() * Eigen::MatrixXd::Identity(normal.rows(), normal.cols());
+    const Eigen::MatrixXd covariance = variance * (normal + ridge).inverse();
 
     // The least determined constant goes first, one at a time: what it took with it may determine the others.
     int worst = -1;
     double worst_error = kMostRelativeError;
     for (int i = 0; i < functor.inputs(); ++i) {
-      const bool flat = normal(i, i) < kFlat;
+      const double share = 1 / (1 + std::exp(-x[i]));
+      const bool flat = normal(i, i) < kFlat || share < kAtEnd || share > 1 - kAtEnd;
       const double error = flat ? 1e300 : std::sqrt(std::max(0.0, covariance(i, i)));
       if (error > worst_error) {
         worst = i;
@@ -236,128 +305,242 @@ Fit fit(const Problem& problem, std::vector<Candidate> parameters) {
   }
 }
 
-ImplementationConstants values(const Fit& f) {
-  ImplementationConstants result;
-  for (const auto& [name, constant] : f.constants) result[name] = constant.value;
-  return result;
-}
+bool is_shard(const MoeMeasurement& row) { return row.tp > 1 || row.ep > 1; }
 
-using Rows = std::vector<MoeMeasurement>;
-
-std::set<std::string> models_of(const Rows& rows) {
+std::set<std::string> models_of(const Group& group, const RowIds& rows) {
   std::set<std::string> models;
-  for (const MoeMeasurement& row : rows) models.insert(row.model_name);
+  for (const std::size_t id : rows) models.insert(group.row(id).model_name);
   return models;
 }
 
 // Rows by implementation and weights, in order of first appearance.
-std::vector<Rows> groups_of(const Rows& rows, const std::string& file) {
-  std::vector<Rows> groups;
-  for (const MoeMeasurement& row : rows) {
-    const auto group = std::find_if(groups.begin(), groups.end(), [&](const Rows& known) {
-      return known.front().implementation == row.implementation && known.front().weights == row.weights;
+std::vector<Group> groups_of(const PreparedRows& prepared) {
+  std::vector<RowIds> groups;
+  for (std::size_t id = 0; id < prepared.size(); ++id) {
+    const MoeMeasurement& row = prepared.row(id);
+    const auto group = std::find_if(groups.begin(), groups.end(), [&](const RowIds& known) {
+      const MoeMeasurement& first = prepared.row(known.front());
+      return first.implementation == row.implementation && first.weights == row.weights;
     });
     if (group == groups.end()) {
-      groups.push_back({row});
+      groups.push_back({id});
       continue;
     }
-    if (group->front().strategy != row.strategy) {
-      throw InputError({fmt::format("{}:{}", file, row.line), "/strategy", fmt::format("'{}'", row.strategy),
-                        fmt::format("'{}', the strategy of {} in line {}", group->front().strategy, row.implementation,
-                                    group->front().line),
-                        ""});
+    const MoeMeasurement& first = prepared.row(group->front());
+    if (first.strategy != row.strategy) {
+      throw InputError(
+          {fmt::format("{}:{}", row.file, row.line), "/strategy", fmt::format("'{}'", row.strategy),
+           fmt::format("'{}', the strategy of {} in {}:{}", first.strategy, row.implementation, first.file, first.line),
+           ""});
     }
-    group->push_back(row);
+    group->push_back(id);
   }
-  return groups;
+  std::vector<Group> result;
+  for (RowIds& rows : groups) result.emplace_back(prepared, std::move(rows));
+  return result;
 }
 
-// Errors of each model under a fit to the others.
-HeldOutError leave_one_out(const Rows& rows, const std::string& file, const HardwareModel& hardware,
-                           const std::vector<Candidate>& parameters, const std::function<void()>& step) {
+// Of rows that are more than launch noise.
+ErrorSummary errors_of(const std::vector<RowResult>& results) {
   std::vector<double> errors;
-  for (const std::string& model : models_of(rows)) {
-    Rows train, test;
-    for (const MoeMeasurement& row : rows) (row.model_name == model ? test : train).push_back(row);
-    if (train.size() >= kLeastRows) {
-      const Problem left_out(test, file, hardware);
-      const Evaluation evaluation = left_out.run(values(fit(Problem(train, file, hardware), parameters)));
-      for (const RowResult& row : evaluation.rows) errors.push_back(row.error_pct());
+  for (const RowResult& result : results) {
+    if (result.row->us >= kSmallRowUs) errors.push_back(result.error_pct());
+  }
+  return summarise(std::move(errors));
+}
+
+struct FitOutcome {
+  std::optional<Implementation> implementation;  // nullopt: too few rows; without constants: refused
+  FitReport report;
+};
+
+std::int64_t most_tokens(const Group& group, const RowIds& rows) {
+  std::int64_t most = 0;
+  for (const std::size_t id : rows) most = std::max(most, group.row(id).tokens);
+  return most;
+}
+
+// `rows` can all be simulated.
+FitOutcome fit_implementation(const Group& group, const RowIds& rows, const std::vector<std::string>& wanted) {
+  FitOutcome outcome;
+  FitReport& report = outcome.report;
+  report.implementation = group.first().implementation;
+  report.strategy = group.first().strategy;
+  report.weights = group.first().weights;
+  report.rows = static_cast<std::int64_t>(rows.size());
+  report.before = errors_of(group.results(rows, nullptr));
+  if (rows.size() < kLeastRows) {
+    report.refused = fmt::format("{} rows, and a fit needs {}", rows.size(), kLeastRows);
+    return outcome;
+  }
+  const Fit fitted = fit(group, rows, wanted);
+  report.condition = fitted.condition;
+  report.left_out = fitted.left_out;
+  Implementation implementation = group.implementation({});
+  implementation.constants = fitted.constants;
+  implementation.rows = report.rows;
+  implementation.most_tokens = most_tokens(group, rows);
+  report.after = errors_of(group.results(rows, &implementation));
+  if (fitted.constants.empty()) report.refused = "the rows determine no constant";
+  if (report.after.mean_abs_pct > report.before.mean_abs_pct) {
+    report.refused = fmt::format("none of its constants explains the rows: {:.1f} % before, {:.1f} % after on average",
+                                 report.before.mean_abs_pct, report.after.mean_abs_pct);
+  }
+  implementation.no_fit = report.refused;
+  if (!report.refused.empty()) implementation.constants.clear();
+  outcome.implementation = std::move(implementation);
+  return outcome;
+}
+
+struct Fold {
+  RowIds fit_to, left_out;
+};
+
+std::vector<Fold> folds_of(const Group& group, const RowIds& rows, LeaveOut what) {
+  std::vector<Fold> folds;
+  const auto add = [&](const std::function<bool(const MoeMeasurement&)>& left_out) {
+    Fold& fold = folds.emplace_back();
+    for (const std::size_t id : rows) (left_out(group.row(id)) ? fold.left_out : fold.fit_to).push_back(id);
+  };
+  switch (what) {
+    case LeaveOut::kModel:
+      for (const std::string& model : models_of(group, rows)) {
+        add([&](const MoeMeasurement& row) { return row.model_name == model; });
+      }
+      break;
+    case LeaveOut::kShard:
+      add(is_shard);
+      break;
+  }
+  return folds;
+}
+
+// Rows of each fold under a fit to its others; which constants there are was decided on all rows. `step` is called after
+// each fold.
+std::vector<RowResult> left_out_results(const Group& group, const std::vector<Fold>& folds,
+                                        const std::optional<Implementation>& whole, const std::function<void()>& step) {
+  std::vector<RowResult> results;
+  for (const Fold& fold : folds) {
+    std::optional<Implementation> fitted;
+    if (whole && fold.fit_to.size() >= kLeastRows && !fold.left_out.empty()) {
+      fitted = *whole;
+      fitted->constants = fit_again(group, fold.fit_to, *whole);
+      fitted->most_tokens = most_tokens(group, fold.fit_to);
+    }
+    for (RowResult& result : group.results(fold.left_out, fitted ? &*fitted : nullptr)) {
+      results.push_back(std::move(result));
     }
     step();
   }
-  const ErrorSummary summary = summarise(errors);
-  return {summary.count, summary.median_abs_pct, summary.p95_abs_pct, summary.bias_pct};
+  return results;
+}
+
+// Splits the group's rows into those that can be simulated and the results of those that cannot.
+RowIds usable_rows(const Group& group, std::vector<RowResult>& skipped) {
+  RowIds usable;
+  std::vector<RowResult> results = group.results(group.rows(), nullptr);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (results[i].skipped.empty()) {
+      usable.push_back(group.rows()[i]);
+    } else {
+      skipped.push_back(std::move(results[i]));
+    }
+  }
+  return usable;
+}
+
+HeldOutError held_out_error(const std::vector<RowResult>& left_out) {
+  std::vector<RowResult> fitted;
+  for (const RowResult& result : left_out) {
+    if (result.fitted) fitted.push_back(result);
+  }
+  const ErrorSummary errors = errors_of(fitted);
+  return {errors.count, errors.median_abs_pct, errors.p95_abs_pct, errors.bias_pct};
+}
+
+void check_something_is_left_out(const std::vector<MoeMeasurement>& rows, LeaveOut what) {
+  std::set<std::string> models;
+  std::size_t shards = 0;
+  for (const MoeMeasurement& row : rows) {
+    models.insert(row.model_name);
+    shards += is_shard(row) ? 1 : 0;
+  }
+  if (what == LeaveOut::kModel && models.size() < 2) {
+    throw InputError({"--leave-one-out", "", "rows of one model", "rows of several, to fit to the others", ""});
+  }
+  if (what == LeaveOut::kShard && (shards == 0 || shards == rows.size())) {
+    throw InputError({"--leave-out", "shard", shards == 0 ? "no row of a shard" : "rows of shards alone",
+                      "rows with tp or ep above 1, and rows without", ""});
+  }
 }
 
 }  // namespace
 
-CalibrationResult calibrate(const std::vector<MoeMeasurement>& rows, const std::string& file, const std::string& data,
+CalibrationResult calibrate(const std::vector<MoeMeasurement>& rows, const FitRecord& record,
                             const HardwareModel& hardware, const CalibrateOptions& options) {
   CalibrationResult result;
   result.calibration.device = hardware.name;
   result.calibration.device_hash = hardware.hash;
-  result.calibration.data = data;
-  const std::set<std::string> models = models_of(rows);
+  result.calibration.data = record.data;
+  result.calibration.filters = record.filters;
+  result.calibration.date = record.date;
+  std::set<std::string> models;
+  for (const MoeMeasurement& row : rows) models.insert(row.model_name);
   result.calibration.models.assign(models.begin(), models.end());
 
-  const std::vector<Rows> groups = groups_of(rows, file);
+  const PreparedRows prepared(rows, hardware);
+  const std::vector<Group> groups = groups_of(prepared);
   std::size_t all = groups.size(), done = 0;
   if (options.leave_one_out) {
-    for (const Rows& group : groups) all += models_of(group).size();
+    for (const Group& group : groups) all += models_of(group, group.rows()).size();
   }
   const auto step = [&] {
     ++done;
     if (options.progress) options.progress(done, all);
   };
-  for (const Rows& group : groups) {
-    FitReport& report = result.reports.emplace_back();
-    report.implementation = group.front().implementation;
-    report.strategy = group.front().strategy;
-    report.weights = group.front().weights;
-
-    const Problem whole(group, file, hardware);
-    const Evaluation before = whole.run({});
-    report.skipped = before.skipped;
-    report.before = before.overall;
-    std::set<std::int64_t> simulated;
-    for (const RowResult& row : before.rows) simulated.insert(row.row->line);
-    for (const RowResult& row : before.small_rows) simulated.insert(row.row->line);
-    Rows usable = group;
-    std::erase_if(usable, [&](const MoeMeasurement& row) { return !simulated.contains(row.line); });
-    report.rows = static_cast<std::int64_t>(usable.size());
-    if (usable.size() < kLeastRows) {
-      report.refused = fmt::format("{} rows, and a fit needs {}", usable.size(), kLeastRows);
-      step();
-      continue;
-    }
-    const std::vector<Candidate> parameters = wanted_candidates(report.strategy, options.constants);
-    const Problem problem(usable, file, hardware);
-    const Fit fitted = fit(problem, parameters);
-    report.condition = fitted.condition;
-    report.left_out = fitted.left_out;
-    report.after = problem.run(values(fitted)).overall;
+  for (const Group& group : groups) {
+    std::vector<RowResult> skipped;
+    const RowIds usable = usable_rows(group, skipped);
+    FitOutcome outcome = fit_implementation(group, usable, options.constants);
     step();
-    if (fitted.constants.empty()) report.refused = "the rows determine no constant";
-    if (report.after.median_abs_pct > report.before.median_abs_pct) {
-      report.refused = fmt::format("none of its constants explains the rows: {:.1f} % before, {:.1f} % after",
-                                   report.before.median_abs_pct, report.after.median_abs_pct);
+    for (const RowResult& row : skipped) {
+      outcome.report.skipped.push_back(fmt::format("{}:{}: {}", row.row->file, row.row->line, row.skipped));
     }
-    if (!report.refused.empty()) continue;
-
-    Implementation implementation;
-    implementation.name = report.implementation;
-    implementation.strategy = report.strategy;
-    implementation.weights = report.weights;
-    implementation.rows = report.rows;
-    implementation.constants = fitted.constants;
-    for (const MoeMeasurement& row : usable) {
-      implementation.most_tokens = std::max(implementation.most_tokens, row.tokens);
+    result.reports.push_back(std::move(outcome.report));
+    if (!outcome.implementation) continue;
+    if (options.leave_one_out) {
+      const std::vector<Fold> folds = folds_of(group, usable, LeaveOut::kModel);
+      outcome.implementation->held_out = held_out_error(left_out_results(group, folds, outcome.implementation, step));
     }
-    if (options.leave_one_out) implementation.held_out = leave_one_out(usable, file, hardware, parameters, step);
-    result.calibration.implementations.push_back(std::move(implementation));
+    result.calibration.implementations.push_back(std::move(*outcome.implementation));
   }
   return result;
+}
+
+Evaluation evaluate_left_out(const std::vector<MoeMeasurement>& rows, const std::string& file,
+                             const HardwareModel& hardware, LeaveOut what,
+                             const std::function<void(std::size_t done, std::size_t all)>& progress) {
+  check_something_is_left_out(rows, what);
+  const PreparedRows prepared(rows, hardware);
+  const std::vector<Group> groups = groups_of(prepared);
+  std::size_t all = 0, done = 0;
+  for (const Group& group : groups) all += folds_of(group, group.rows(), what).size();
+  const auto step = [&] {
+    ++done;
+    if (progress) progress(done, all);
+  };
+  std::vector<RowResult> results;
+  for (const Group& group : groups) {
+    const RowIds usable = usable_rows(group, results);
+    const std::vector<Fold> folds = folds_of(group, usable, what);
+    const bool any = std::any_of(folds.begin(), folds.end(), [](const Fold& fold) { return !fold.left_out.empty(); });
+    const FitOutcome whole = any ? fit_implementation(group, usable, {}) : FitOutcome();
+    for (RowResult& result : left_out_results(group, folds, whole.implementation, step)) {
+      results.push_back(std::move(result));
+    }
+  }
+  std::sort(results.begin(), results.end(), [](const RowResult& a, const RowResult& b) { return a.row < b.row; });
+  return summarise_rows(std::move(results), file, hardware);
 }
 
 }  // namespace moesim

@@ -3,8 +3,8 @@
 //
 // For each (implementation, weights): Levenberg-Marquardt (Eigen) over the logarithms of its constants. The residual of
 // a row is log(simulated / measured), beyond 10 % counted linearly (Huber): kernels that a library chooses change by
-// shape. A constant whose logarithm the data leave uncertain by more than a factor e is left out, and the fit is made
-// again without it; a fit after which the median error is larger than before is refused.
+// shape; its derivatives are of the first routing of each trace. A constant whose logarithm the data leave uncertain by more than a factor e is left out, and the fit is made
+// again without it; a fit after which the mean error is larger than before is refused.
 #pragma once
 
 #include <cstddef>
@@ -38,9 +38,27 @@ struct CalibrationResult {
   std::vector<FitReport> reports;  // in order of first appearance
 };
 
-// `data` says what the rows are, for the overlay. Rows of one device, whose traces are found beside `file`. Throws
-// InputError.
-CalibrationResult calibrate(const std::vector<MoeMeasurement>& rows, const std::string& file, const std::string& data,
+// What the rows are, for the overlay.
+struct FitRecord {
+  std::vector<FittedData> data;
+  std::vector<std::string> filters;
+  std::string date;
+};
+
+// Rows of one device. Throws InputError.
+CalibrationResult calibrate(const std::vector<MoeMeasurement>& rows, const FitRecord& record,
                             const HardwareModel& hardware, const CalibrateOptions& options);
+
+enum class LeaveOut {
+  kModel,  // each model's rows are predicted under constants fitted to the other models
+  kShard,  // rows of one device of several, whose kernels are short, under constants fitted to whole models
+};
+
+// Errors on rows that the fit has not seen; in range are those whose fit reached as many tokens. Rows whose
+// implementation the others do not determine have the device's constants alone. Throws InputError where nothing can be
+// left out.
+Evaluation evaluate_left_out(const std::vector<MoeMeasurement>& rows, const std::string& file,
+                             const HardwareModel& hardware, LeaveOut what,
+                             const std::function<void(std::size_t done, std::size_t all)>& progress);
 
 }  // namespace moesim

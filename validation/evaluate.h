@@ -1,7 +1,6 @@
 // Simulates measured rows and says how far off the simulation is.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
@@ -10,6 +9,7 @@
 #include "hwmodels/calibration.h"
 #include "hwmodels/hardware_model.h"
 #include "traces/measurement.h"
+#include "validation/prepared_rows.h"
 
 namespace moesim {
 
@@ -20,35 +20,40 @@ struct ErrorSummary {
 };
 ErrorSummary summarise(std::vector<double> errors_pct);
 
-struct RowResult {
-  const MoeMeasurement* row = nullptr;
-  double simulated_us = 0;  // mean over the routings of its trace
-  double bound_us = 0;
-  double floor_us = 0;    // mean active experts x matrices / achieved read rate; 0 for stages without weights
-  std::string limiter;    // largest blame
-  bool in_range = false;  // its implementation is calibrated, for at least so many tokens
-  [[nodiscard]] double error_pct() const { return (simulated_us / row->us - 1) * 100; }
-  [[nodiscard]] double floor_error_pct() const { return (floor_us / row->us - 1) * 100; }
-};
-
 struct Cell {  // totals of one strategy, weights, band
   std::string strategy, weights, band, scope;
   ErrorSummary ours, floor;
 };
 
-struct Choice {
-  std::int64_t cells = 0;      // (model, shard, weights, tokens, trace) with several strategies measured
+struct ImplementationErrors {
+  std::string strategy, implementation, weights;
+  bool fitted = false;  // some of its rows were simulated with its own constants
+  ErrorSummary ours;
+};
+
+struct ChoiceErrors {
+  std::int64_t cells = 0;
   double right_share = 0;      // the predicted winner is the measured one
   double mean_regret_pct = 0;  // time lost by taking the predicted winner
 };
+
+// Over cells (model, shard, weights, tokens, trace) with several strategies measured; of a strategy the fastest row counts.
+struct Choice {
+  ChoiceErrors all;
+  // Cells whose two fastest strategies differ by more than kSpreads times the larger spread of their two rows,
+  // (p90 - us) / us: there the measurement itself knows the winner.
+  ChoiceErrors decided;
+};
+inline constexpr double kSpreads = 3;
 
 struct Evaluation {
   std::string device, device_hash, measurements;
   std::vector<RowResult> rows;  // at or above kSmallRowUs
   std::vector<RowResult> small_rows;
-  std::vector<std::string> skipped;  // "FILE:LINE: reason" of rows that this device or version cannot simulate
-  ErrorSummary overall, small, floor, in_range, out_of_range;
+  std::vector<RowResult> skipped;  // rows that this device or version cannot simulate
+  ErrorSummary overall, small, floor, in_range, out_of_range, power_capped, not_power_capped;
   std::map<std::string, ErrorSummary> by_strategy, by_strategy_dtype, by_band, by_stage, by_implementation;
+  std::vector<ImplementationErrors> implementations;
   std::vector<Cell> cells;
   Choice choice;
   std::int64_t below_bound = 0;  // predictions below their bound; 0 unless something is wrong
@@ -64,9 +69,11 @@ struct EvaluateOptions {
   std::function<void(std::size_t, std::size_t)> progress;  // rows done, rows in all
 };
 
-// `hardware` is used for every row whatever its device; the caller chooses rows. Throws InputError for what cannot be
-// read.
+// `hardware` is used for every row whatever its device; the caller chooses rows. `file` is what outputs call the rows.
+// Throws InputError for what cannot be read.
 Evaluation evaluate(const std::vector<MoeMeasurement>& rows, const std::string& file, const HardwareModel& hardware,
                     const EvaluateOptions& options);
+// The errors of rows that were simulated already, in the order given.
+Evaluation summarise_rows(std::vector<RowResult> results, const std::string& file, const HardwareModel& hardware);
 
 }  // namespace moesim

@@ -41,27 +41,22 @@ Parameters parameters_of(const StrategyChoice& choice, const MoeLayer& layer) {
   return parameters;
 }
 
-PredictionOrInfeasible predict_one(const MoeLayer& layer, const HardwareModel& hardware, const Strategy& strategy,
-                                   const Parameters& parameters, const std::string& text,
+PredictionOrInfeasible predict_one(const MoeLayer& layer, const HardwareModel& hardware, const StrategyChoice& choice,
                                    const PredictOptions& options) {
   const double clock = options.clock_hz.value_or(hardware[Hw::kClockBoost]);
-  const Implementation* implementation = nullptr;
-  if (options.calibration != nullptr) {
-    const std::string weights = format_name(layer.weights);
-    implementation = options.implementation.empty() ? options.calibration->of_strategy(strategy.name, weights)
-                                                    : options.calibration->find(options.implementation, weights);
-  }
+  const Parameters parameters = parameters_of(choice, layer);
+  const Implementation* implementation = implementation_of(choice, options.calibration, layer.weights);
   const ImplementationConstants constants =
       implementation == nullptr ? ImplementationConstants{} : implementation->values();
   const LowerRequest request{layer,          hardware,   clock,     options.scope,
                              options.launch, parameters, constants, options.stage};
-  Lowered lowered = strategy.lower(request);
+  Lowered lowered = choice.strategy->lower(request);
   if (auto* reason = std::get_if<Infeasible>(&lowered)) return std::move(*reason);
   const auto& plan = std::get<ExecutionPlan>(lowered);
   SimulationResult result = simulate(plan, build_machine(hardware), options.simulate);
 
   Prediction prediction;
-  prediction.strategy = text;
+  prediction.strategy = choice.text;
   if (implementation != nullptr) prediction.implementation = implementation->name;
   prediction.time = result.total;
   prediction.attribution = result.attribution;
@@ -97,13 +92,12 @@ Value parse_choice(const char* flag, const std::string& text,
 
 PredictionOrInfeasible predict(const MoeLayer& layer, const HardwareModel& hardware, const StrategyChoice& choice,
                                const PredictOptions& options) {
-  if (choice.strategy != nullptr) {
-    return predict_one(layer, hardware, *choice.strategy, parameters_of(choice, layer), choice.text, options);
-  }
+  if (choice.strategy != nullptr) return predict_one(layer, hardware, choice, options);
   std::optional<Prediction> best;
   std::string reasons;
   for (const Strategy& strategy : strategy_catalogue()) {
-    PredictionOrInfeasible one = predict_one(layer, hardware, strategy, {}, strategy.name, options);
+    const StrategyChoice candidate{&strategy, {}, "", strategy.name};
+    PredictionOrInfeasible one = predict_one(layer, hardware, candidate, options);
     if (const auto* infeasible = std::get_if<Infeasible>(&one)) {
       reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", strategy.name, infeasible->reason);
     } else if (Prediction& found = std::get<Prediction>(one); !best || found.time < best->time) {
@@ -112,6 +106,17 @@ PredictionOrInfeasible predict(const MoeLayer& layer, const HardwareModel& hardw
   }
   if (!best) return Infeasible{reasons};
   return std::move(*best);
+}
+
+const Implementation* implementation_of(const StrategyChoice& choice, const Calibration* calibration,
+                                        WeightFormat weights) {
+  if (calibration == nullptr) return nullptr;
+  const std::string format = format_name(weights);
+  if (choice.implementation.empty()) {
+    return calibration->of_strategy(choice.strategy->name, kernel_variant(choice.parameters), format);
+  }
+  const Implementation* implementation = calibration->find(choice.implementation, format);
+  return implementation != nullptr && implementation->strategy == choice.strategy->name ? implementation : nullptr;
 }
 
 Duration bound(const MoeLayer& layer, const HardwareModel& hardware, const PredictOptions& options,

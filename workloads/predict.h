@@ -20,7 +20,6 @@ struct PredictOptions {
   std::optional<double> clock_hz;            // default: clock.boost
   std::string stage;                         // "": the whole scope
   const Calibration* calibration = nullptr;  // nullptr: uncalibrated
-  std::string implementation;                // "": the calibration's first of the strategy and weights
   SimulateOptions simulate;
 };
 
@@ -31,7 +30,7 @@ struct KernelSummary {
 
 struct Prediction {
   std::string strategy;        // with its parameters, as given; of auto: the winner's
-  std::string implementation;  // whose fitted constants were used; "": none
+  std::string implementation;  // whose fitted constants were used; "": none, the device's alone
   Duration time;
   Attribution attribution;
   Duration bound;  // closed form, never above time: distinct bytes / highest read rate, or work / highest matrix rate
@@ -52,6 +51,11 @@ using PredictionOrInfeasible = std::variant<Prediction, Infeasible>;
 // `choice.strategy` nullptr (auto): the fastest of all feasible strategies with default parameters.
 PredictionOrInfeasible predict(const MoeLayer& layer, const HardwareModel& hardware, const StrategyChoice& choice,
                                const PredictOptions& options = {});
+
+// Whose fitted constants a strategy takes: the implementation that the choice names, else the calibration's first of this
+// strategy, variant and weights. nullptr: none is known, and the strategy has the device's constants alone.
+const Implementation* implementation_of(const StrategyChoice& choice, const Calibration* calibration,
+                                        WeightFormat weights);
 
 // The bound alone. Bytes: active experts' matrices once (and router and shared experts for the whole layer);
 // work: useful rows at the device's highest matrix rate.

@@ -20,7 +20,7 @@ namespace {
 // waves take more of them, since a cohort's stagger is a larger share of their time.
 std::int64_t cohorts_per_wave(std::int64_t items, std::int64_t slots) {
   if (items <= 4 * slots) return 16;
-  return items <= 64 * slots ? 8 : 4;
+  return items <= 256 * slots ? 8 : 4;
 }
 
 // Ablation of the tail: items are cut into this many.

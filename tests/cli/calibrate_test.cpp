@@ -56,7 +56,7 @@ TEST(Calibrate, OverlayBringsPredictionsToTheRows) {
   EXPECT_THAT(fit.output, AllOf(HasSubstr("condition"), HasSubstr("up."), HasSubstr("standard error")));
   EXPECT_FALSE(std::filesystem::exists(overlay + ".part"));
 
-  const json before = successful_json({"validate", "--measurements", rows});
+  const json before = successful_json({"validate", "--measurements", rows, "--uncalibrated"});
   const json after = successful_json({"validate", "--measurements", rows, "--calibration", overlay});
   EXPECT_GT(before.at("overall").at("mean_abs_pct"), 4);
   EXPECT_LT(after.at("overall").at("mean_abs_pct"), 2);
@@ -68,7 +68,31 @@ TEST(Calibrate, OverlayBringsPredictionsToTheRows) {
   const std::vector<std::string> run = {
       "run",       "--model", "mixtral-8x7b",  "--concurrency", "2", "--strategy", "stream_gemv,grouped_gemm",
       "--samples", "1",       "--calibration", overlay};
-  EXPECT_THAT(run_moesim(run).output, AllOf(HasSubstr("stream_gemv as ours"), HasSubstr("grouped_gemm uncalibrated")));
+  EXPECT_THAT(run_moesim(run).output, AllOf(HasSubstr("stream_gemv as ours"), HasSubstr("grouped_gemm†"),
+                                            HasSubstr("overlay for grouped_gemm")));
+}
+
+TEST(Calibrate, OverlayNamesItsDataAndDate) {
+  const std::string rows = measurements(12);
+  const std::string overlay = temp_file("overlay.json", "");
+  ASSERT_EQ(run_moesim({"calibrate", "--measurements", rows, "--date", "2026-02-28", "--out", overlay}).exit_code, 0);
+  const json fitted = json::parse(bytes_of(overlay)).at("fitted");
+  EXPECT_EQ(fitted.at("date"), "2026-02-28");
+  EXPECT_THAT(fitted.at("data")[0].at("file").get<std::string>(), HasSubstr("/measurements.jsonl"));
+  EXPECT_EQ(fitted.at("data")[0].at("hash").get<std::string>().size(), 16U);
+  const json after = successful_json({"validate", "--measurements", rows, "--calibration", overlay});
+  EXPECT_THAT(after.at("calibration").get<std::string>(), HasSubstr("fitted 2026-02-28"));
+  EXPECT_THAT(after.at("notes")[0].get<std::string>(), HasSubstr("not held out"));
+}
+
+TEST(Calibrate, SeveralFilesAreOneFit) {
+  const std::string first = measurements(12);
+  const std::string second = temp_file("second.jsonl", bytes_of(first));
+  const json evaluation = successful_json({"validate", "--measurements", first, "--measurements", second});
+  EXPECT_EQ(evaluation.at("overall").at("count"), 24);
+  const CommandOutput fit = run_moesim({"calibrate", "--measurements", first, "--measurements", second});
+  EXPECT_EQ(fit.exit_code, 0) << fit.errors;
+  EXPECT_THAT(fit.output, AllOf(HasSubstr("/measurements.jsonl"), HasSubstr("/second.jsonl"), HasSubstr("24")));
 }
 
 TEST(Calibrate, SameRowsSameBytes) {
@@ -93,8 +117,8 @@ TEST(Calibrate, TooFewRowsWriteNothing) {
 TEST(Calibrate, WrongInput) {
   const std::string rows = measurements(12);
   const std::string overlay =
-      temp_file("overlay.json", R"({"schema": "moesim.calibration/1", "device": "b200", "device_hash": "", "data": "",)"
-                                R"( "models": [], "implementations": []})");
+      temp_file("overlay.json", R"({"schema": "moesim.calibration/1", "device": "b200", "device_hash": "", "fitted":)"
+                                R"( {"date": "", "data": [], "filters": [], "models": []}, "implementations": []})");
   const auto complaint = [](const std::vector<std::string>& arguments) {
     const CommandOutput run = run_moesim(arguments);
     EXPECT_EQ(run.exit_code, 2) << run.output;
@@ -107,6 +131,10 @@ TEST(Calibrate, WrongInput) {
   EXPECT_THAT(complaint({"calibrate", "--measurements", rows, "--out", "/no/such/folder/overlay.json"}),
               AllOf(HasSubstr("--out"), HasSubstr("/no/such/folder")));
   EXPECT_THAT(complaint({"calibrate"}), HasSubstr("--measurements"));
+  EXPECT_THAT(complaint({"calibrate", "--measurements", rows, "--measurements", rows}), HasSubstr("twice"));
+  for (const char* date : {"yesterday", "2026-02-30", "2026-2-3", "2026-11-29x", ""}) {
+    EXPECT_THAT(complaint({"calibrate", "--measurements", rows, "--date", date}), HasSubstr("--date")) << date;
+  }
 }
 
 }  // namespace

@@ -44,8 +44,9 @@ void write_measurements() {
   npy_file("routes.npy", "1, 2, 2", {0, 1, 2, 3});
   std::string rows;
   for (int i = 0; i < kRows; ++i) {
-    rows += R"({"schema": "moesim.measurement/2", "kind": "moe", "device": "h200", "model": {"name": "mixtral-8x7b",)"
-            R"( "hidden": 4096, "intermediate": 14336, "experts": 8, "topk": 2, "gated": true}, "tp": 1, "ep": 1,)"
+    rows += R"({"schema": "moesim.measurement/2", "kind": "moe", "device": "h200", "model": {"name": ")" +
+            std::string(i % 2 == 0 ? "mixtral-8x7b" : "another") +
+            R"(", "hidden": 4096, "intermediate": 14336, "experts": 8, "topk": 2, "gated": true}, "tp": 1, "ep": 1,)"
             R"( "weights": "bf16", "activations": "bf16", "tokens": 2, "routing": "uniform", "routed_trace":)"
             R"( "routes.npy", "mean_active_experts": 4, "strategy": "grouped_gemm", "implementation": {"name":)"
             R"( "triton-grouped", "block_m": 16}, "launch": "graph", "scope": "expert_ffn", "stage": "total",)"

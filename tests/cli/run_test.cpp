@@ -68,7 +68,7 @@ TEST(Run, NamesEverythingThatItWasMadeOf) {
   EXPECT_EQ(study.at("schema"), "moesim.concurrency_study/1");
   EXPECT_EQ(study.at("tool").at("name"), "moesim");
   EXPECT_FALSE(study.at("tool").at("version").get<std::string>().empty());
-  EXPECT_EQ(study.at("calibration"), "uncalibrated");
+  EXPECT_THAT(study.at("calibration").get<std::string>(), StartsWith("calibrated by h200.json ("));
   EXPECT_EQ(study.at("device").at("name"), "h200");
   EXPECT_THAT(study.at("device").at("hash").get<std::string>(), SizeIs(16));
   EXPECT_EQ(study.at("device").at("overrides"), json({"hbm.bandwidth=6TB/s"}));
@@ -269,11 +269,58 @@ TEST(Run, CsvQuotesAStrategyWithCommas) {
 
 TEST(Run, TableNamesUnitsWinnerAndVerdict) {
   const std::string table = output_of(kSmall);
-  for (const char* text : {"time µs", "p95 µs", "bound µs", "% of bound", "distinct", "dup %", "rows/expert", "MB",
-                           "TB/s", "limited by", "uncalibrated", "  *  ", "verdict", "times as fast as"}) {
+  for (const char* text :
+       {"time µs", "p95 µs", "bound µs", "% of bound", "distinct", "dup %", "rows/expert", "MB", "TB/s", "limited by",
+        "calibrated by h200.json", "error on models left out", "  *  ", "verdict", "times as fast as"}) {
     EXPECT_THAT(table, HasSubstr(text));
   }
   for (const std::string& line : lines_of(table)) EXPECT_THAT(line, Not(testing::EndsWith(" ")));
+}
+
+TEST(Run, UncalibratedIgnoresTheOverlay) {
+  const Arguments arguments = small_with({"--strategy", "stream_gemv"});
+  const json fitted = json_of(arguments);
+  const json plain = json_of(small_with({"--strategy", "stream_gemv", "--uncalibrated"}));
+  EXPECT_EQ(plain.at("calibration"), "uncalibrated");
+  EXPECT_THAT(plain.at("constants"), IsEmpty());
+  EXPECT_TRUE(rows_at(plain, 1).at("stream_gemv").at("implementation").is_null());
+  EXPECT_EQ(rows_at(plain, 1).at("stream_gemv").at("in_calibrated_range"), false);
+  EXPECT_EQ(rows_at(fitted, 1).at("stream_gemv").at("implementation"), "triton-stream-gemv");
+  EXPECT_EQ(rows_at(fitted, 1).at("stream_gemv").at("in_calibrated_range"), true);
+  EXPECT_NE(rows_at(fitted, 1).at("stream_gemv").at("time_ps_median"),
+            rows_at(plain, 1).at("stream_gemv").at("time_ps_median"));
+  EXPECT_EQ(fitted.at("constants")[0].at("implementation"), "triton-stream-gemv");
+  EXPECT_GT(fitted.at("constants")[0].at("held_out").at("median_abs_pct"), 0);
+}
+
+TEST(Run, ADeviceWithoutOverlayIsUncalibrated) {
+  EXPECT_EQ(json_of(small_with({"--device", "b200"})).at("calibration"), "uncalibrated");
+}
+
+TEST(Run, AnImplementationIsChosenByName) {
+  const std::string named = "stream_gemv:persistent=1,implementation=cuda-stream-block";
+  const json study = json_of(small_with({"--strategy", named + ",stream_gemv:persistent=1"}));
+  EXPECT_EQ(rows_at(study, 1).at(named).at("implementation"), "cuda-stream-block");
+  EXPECT_EQ(rows_at(study, 1).at("stream_gemv:persistent=1").at("implementation"), "cuda-stream-gemv");
+}
+
+TEST(Run, AnUnknownImplementationHasTheDevicesConstantsAndTheOutputSaysSo) {
+  const std::string unknown = "stream_gemv:implementation=warp-magic";
+  const Arguments arguments = small_with({"--strategy", unknown});
+  const json study = json_of(arguments);
+  EXPECT_TRUE(rows_at(study, 1).at(unknown).at("implementation").is_null());
+  EXPECT_EQ(rows_at(study, 1).at(unknown).at("time_ps_median"),
+            rows_at(json_of(small_with({"--strategy", "stream_gemv", "--uncalibrated"})), 1)
+                .at("stream_gemv")
+                .at("time_ps_median"));
+  EXPECT_THAT(output_of(arguments), AllOf(HasSubstr(unknown + "†"), HasSubstr("† not fitted")));
+}
+
+TEST(Run, TokensBeyondTheFitAreMarked) {
+  const std::string table =
+      output_of({"--model", "mixtral-8x7b", "--concurrency", "4,4096", "--samples", "1", "--strategy", "grouped_gemm"});
+  EXPECT_THAT(table, AllOf(HasSubstr("grouped_gemm‡"), HasSubstr("‡ outside the calibrated range")));
+  EXPECT_THAT(lines_of(table)[7], Not(HasSubstr("‡")));
 }
 
 TEST(Run, ExplainShowsWhereTheTimeGoes) {

@@ -25,6 +25,10 @@ struct Row {
   std::string strategy = "grouped_gemm";
   std::string stage = "total";
   double us = 340;
+  double p90_us = 344;
+  int tp = 1;
+  std::string implementation = "made-up";
+  bool power_capped = false;
 };
 
 // Rows of one routing: two tokens on four experts.
@@ -34,12 +38,13 @@ std::string measurements(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     text += fmt::format(
         R"({{"schema": "moesim.measurement/2", "kind": "moe", "device": "{}", "model": {{"name": "{}", "hidden": 4096,)"
-        R"( "intermediate": 14336, "experts": 8, "topk": 2, "gated": true}}, "tp": 1, "ep": 1, "weights": "bf16",)"
+        R"( "intermediate": 14336, "experts": 8, "topk": 2, "gated": true}}, "tp": {}, "ep": 1, "weights": "bf16",)"
         R"( "activations": "bf16", "tokens": 2, "routing": "uniform", "routed_trace": "routes.npy",)"
-        R"( "mean_active_experts": 4, "strategy": "{}", "implementation": {{"name": "made-up"}}, "launch": "graph",)"
-        R"( "scope": "expert_ffn", "stage": "{}", "us": {}}})"
+        R"( "mean_active_experts": 4, "strategy": "{}", "implementation": {{"name": "{}"}}, "launch": "graph",)"
+        R"( "scope": "expert_ffn", "stage": "{}", "us": {}, "p90_us": {}, "power_capped": {}}})"
         "\n",
-        row.device, row.model, row.strategy, row.stage, row.us);
+        row.device, row.model, row.tp, row.strategy, row.implementation, row.stage, row.us, row.p90_us,
+        row.power_capped);
   }
   return temp_file("measurements.jsonl", text);
 }
@@ -63,7 +68,7 @@ void expect_summary(const json& summary, int count) {
 
 TEST(Validate, JsonHasTheKeysOfTheContract) {
   const std::string file = measurements({{}, {.strategy = "stream_gemv"}, {.stage = "act", .us = 3}});
-  const json result = json_of({"--measurements", file});
+  const json result = json_of({"--measurements", file, "--uncalibrated"});
   expect_summary(result.at("overall"), 2);
   expect_summary(result.at("by_strategy").at("grouped_gemm"), 1);
   expect_summary(result.at("by_strategy_dtype").at("stream_gemv/bf16"), 1);
@@ -90,6 +95,100 @@ TEST(Validate, JsonHasTheKeysOfTheContract) {
   EXPECT_EQ(result.at("device").at("name"), "h200");
   EXPECT_EQ(result.at("calibration"), "uncalibrated");
   EXPECT_EQ(result.at("below_bound"), 0);
+}
+
+TEST(Validate, TheDevicesOverlayIsTheDefault) {
+  const std::string file = measurements({{.implementation = "triton-grouped"}, {.strategy = "stream_gemv"}});
+  const json result = json_of({"--measurements", file});
+  EXPECT_THAT(result.at("calibration").get<std::string>(), StartsWith("calibrated by h200.json"));
+  expect_summary(result.at("in_range"), 1);
+  expect_summary(result.at("out_of_range"), 1);
+  EXPECT_EQ(result.at("implementations")[0].at("fitted"), true);
+  EXPECT_EQ(result.at("implementations")[1].at("implementation"), "made-up");
+  EXPECT_EQ(result.at("implementations")[1].at("fitted"), false);
+  EXPECT_THAT(output_of({"--measurements", file}), HasSubstr("no fit to this implementation"));
+
+  const std::vector<std::string> generic = {"--measurements", file, "--strategy", "stream_gemv"};
+  std::vector<std::string> uncalibrated = generic;
+  uncalibrated.emplace_back("--uncalibrated");
+  EXPECT_EQ(json_of(generic).at("overall"), json_of(uncalibrated).at("overall"));
+}
+
+TEST(Validate, PowerCappedRowsStandApart) {
+  const json result = json_of({"--measurements", measurements({{}, {.us = 330}, {.power_capped = true}})});
+  expect_summary(result.at("power_capped"), 1);
+  expect_summary(result.at("not_power_capped"), 2);
+}
+
+TEST(Validate, DecidedCellsAreThoseBeyondTheSpread) {
+  const json near =
+      json_of({"--measurements", measurements({{}, {.strategy = "stream_gemv", .us = 345, .p90_us = 350}})});
+  EXPECT_EQ(near.at("choice").at("cells"), 1);
+  EXPECT_EQ(near.at("choice").at("decided").at("cells"), 0);
+  EXPECT_TRUE(near.at("choice").at("decided").at("right_share").is_null());
+  const json far =
+      json_of({"--measurements", measurements({{}, {.strategy = "stream_gemv", .us = 400, .p90_us = 404}})});
+  EXPECT_EQ(far.at("choice").at("decided").at("cells"), 1);
+}
+
+TEST(Validate, ImplementationsOfOneStrategyAreNoRivals) {
+  const json result = json_of({"--measurements", measurements({{}, {.us = 400, .implementation = "another"}})});
+  EXPECT_EQ(result.at("choice").at("cells"), 0);
+}
+
+// Twelve rows each of two models, whose times differ from the simulated ones by the same 5 us.
+std::vector<Row> rows_of_two_models(int tp_of_second = 1) {
+  std::vector<Row> rows;
+  for (int i = 0; i < 24; ++i) {
+    Row row{.strategy = "stream_gemv", .stage = i % 3 == 0 ? "gemm1" : i % 3 == 1 ? "gemm2" : "total"};
+    row.us = i % 3 == 0 ? 250 : i % 3 == 1 ? 130 : 380;
+    if (i >= 12) row.model = "second";
+    if (i >= 12) row.tp = tp_of_second;
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+TEST(Validate, LeaveOneOutFitsToTheOtherModels) {
+  const std::string file = measurements(rows_of_two_models());
+  const json result = json_of({"--measurements", file, "--leave-one-out"});
+  EXPECT_THAT(result.at("calibration").get<std::string>(), HasSubstr("other models"));
+  EXPECT_EQ(result.at("overall").at("count"), 24);
+  EXPECT_EQ(result.at("in_range").at("count"), 24);
+  EXPECT_LT(result.at("overall").at("median_abs_pct"), result.at("uncalibrated").at("overall").at("median_abs_pct"));
+  EXPECT_EQ(json_of({"--measurements", file, "--leave-out", "model"}), result);
+}
+
+TEST(Validate, LeaveOutShardPredictsShardsFromWholeModels) {
+  const json result = json_of({"--measurements", measurements(rows_of_two_models(2)), "--leave-out", "shard"});
+  EXPECT_EQ(result.at("overall").at("count"), 12);
+  for (const json& row : result.at("worst")) EXPECT_EQ(row.at("tp"), 2);
+}
+
+TEST(Validate, MarkdownHasEachTableBetweenMarkers) {
+  const std::string text =
+      output_of({"--measurements", measurements({{}, {.strategy = "stream_gemv"}}), "--format", "markdown"});
+  for (const char* table : {"implementations", "cells", "groups", "choice", "worst"}) {
+    EXPECT_THAT(text, HasSubstr(fmt::format("<!-- table: {} -->\n| ", table)));
+  }
+}
+
+TEST(Validate, WrongLeaveOut) {
+  const std::string one = measurements({{}});
+  const auto complaint = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"validate", "--measurements", one});
+    const CommandOutput run = run_moesim(arguments);
+    EXPECT_EQ(run.exit_code, 2) << run.output;
+    return run.errors;
+  };
+  EXPECT_THAT(complaint({"--leave-one-out"}), HasSubstr("rows of one model"));
+  EXPECT_THAT(complaint({"--leave-out", "shard"}), HasSubstr("no row of a shard"));
+  EXPECT_THAT(complaint({"--leave-out", "shrad"}), AllOf(HasSubstr("model or shard"), HasSubstr("'shard'")));
+  EXPECT_THAT(complaint({"--leave-one-out", "--leave-out", "model"}), HasSubstr("one of the two"));
+  EXPECT_THAT(complaint({"--leave-one-out", "--uncalibrated"}), HasSubstr("--uncalibrated"));
+  EXPECT_THAT(complaint({"--leave-one-out", "--calibration", "overlay.json"}), HasSubstr("--calibration"));
+  EXPECT_THAT(complaint({"--leave-one-out", "--vary-assumed"}), HasSubstr("--vary-assumed"));
+  EXPECT_THAT(complaint({"--format", "markdwon"}), HasSubstr("'markdown'"));
 }
 
 TEST(Validate, ErrorsAreOfMeasuredTime) {
@@ -125,7 +224,7 @@ TEST(Validate, NothingLeftIsNoErrorOfZero) {
   EXPECT_EQ(result.at("choice").at("cells"), 0);
   EXPECT_TRUE(result.at("choice").at("right_share").is_null());
   const std::string table = output_of({"--measurements", file, "--max-tokens", "1"});
-  EXPECT_THAT(table, AllOf(HasSubstr("rows                     0         -"), Not(HasSubstr("by strategy"))));
+  EXPECT_THAT(table, AllOf(HasSubstr("rows                        0         -"), Not(HasSubstr("by strategy"))));
 }
 
 TEST(Validate, UnknownStrategiesAreSkippedWithTheReason) {

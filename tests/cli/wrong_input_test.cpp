@@ -209,5 +209,12 @@ TEST(WrongInput, MeasurementsThatAreNone) {
   EXPECT_THAT(complaint_of({"validate", "--measurements", broken}), StartsWith(broken));
 }
 
+TEST(WrongInput, ImplementationOfAnotherStrategy) {
+  EXPECT_THAT(complaint_of({"run", "--strategy", "stream_gemv:implementation=triton-grouped"}),
+              AllOf(StartsWith("--strategy"), HasSubstr("triton-grouped"), HasSubstr("grouped_gemm")));
+  EXPECT_THAT(complaint_of({"run", "--strategy", "stream_gemv:implementation="}), HasSubstr("implementation=NAME"));
+  EXPECT_THAT(complaint_of({"run", "--strategy", "stream_gemv:implementation=a,implementation=b"}), HasSubstr("twice"));
+}
+
 }  // namespace
 }  // namespace moesim

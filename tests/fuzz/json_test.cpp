@@ -74,7 +74,7 @@ TEST(Fuzz, DeviceFiles) {
   const Tally tally = feed(texts(device_files()), json_words(), 4, kMutations, [&](const std::string& text) {
     const HardwareModel hardware = parse_hardware(text, "fuzz.json");
     for (const Strategy& strategy : strategy_catalogue()) {
-      const PredictionOrInfeasible result = predict(layer, hardware, {&strategy, {}, strategy.name}, {});
+      const PredictionOrInfeasible result = predict(layer, hardware, {&strategy, {}, "", strategy.name}, {});
       if (const auto* prediction = std::get_if<Prediction>(&result)) {
         EXPECT_EQ(sum(prediction->attribution), prediction->time);
         EXPECT_GE(prediction->time, prediction->bound);

@@ -104,7 +104,7 @@ TEST(Fuzz, DevicesAtTheEndsOfTheirRanges) {
       for (const Strategy& strategy : strategy_catalogue()) {
         SCOPED_TRACE(std::string(entry.path) + " = " + std::to_string(value) + ", " + strategy.name);
         try {
-          const PredictionOrInfeasible result = predict(layer, changed, {&strategy, {}, strategy.name}, {});
+          const PredictionOrInfeasible result = predict(layer, changed, {&strategy, {}, "", strategy.name}, {});
           const auto* prediction = std::get_if<Prediction>(&result);
           if (prediction == nullptr) continue;
           ++feasible;

@@ -114,7 +114,7 @@ TEST(Threads, DifferentPredictionsAtOnceGiveTheSameResults) {
   const auto run = [&](const HardwareModel& hardware, std::vector<PredictionOrInfeasible>& results) {
     for (std::size_t i = 0; i < cases.size(); ++i) {
       for (const Strategy& strategy : strategies) {
-        results.push_back(predict(layers[i], hardware, {&strategy, {}, strategy.name}, cases[i].options()));
+        results.push_back(predict(layers[i], hardware, {&strategy, {}, "", strategy.name}, cases[i].options()));
       }
     }
   };

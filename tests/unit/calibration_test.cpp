@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <optional>
 #include <string>
 
 #include "hwmodels/loader.h"
@@ -19,7 +20,9 @@ Calibration overlay() {
   Calibration calibration;
   calibration.device = "h200";
   calibration.device_hash = "0123456789abcdef";
-  calibration.data = "measurements.jsonl \"of May\"";
+  calibration.data = {{"may/\"first\".jsonl", "fedcba9876543210"}, {"june/second.jsonl", "0011223344556677"}};
+  calibration.filters = {"--max-tokens 64"};
+  calibration.date = "2026-11-29";
   calibration.models = {"mixtral-8x7b", "olmoe"};
   Implementation& grouped = calibration.implementations.emplace_back();
   grouped.name = "triton-grouped";
@@ -29,6 +32,11 @@ Calibration overlay() {
   grouped.most_tokens = 64;
   grouped.constants = {{"up.start_us", {1.25, 0.1}}, {"down.byte_weight", {1.062, 0.02}}};
   grouped.held_out = {30, 1.5, 8.25, -0.5};
+  Implementation& persistent = calibration.implementations.emplace_back(grouped);
+  persistent.name = "our-grouped";
+  persistent.variant = "persistent=1";
+  persistent.constants.clear();
+  persistent.no_fit = "none of its constants explains the rows";
   return calibration;
 }
 
@@ -49,10 +57,18 @@ TEST(CalibrationOverlay, ReadsWhatItWrites) {
   const std::string text = calibration_text(overlay());
   const Calibration read = parse_calibration(text, "overlay.json");
   EXPECT_EQ(calibration_text(read), text);
-  EXPECT_EQ(read.data, overlay().data);
+  ASSERT_EQ(read.data.size(), 2U);
+  EXPECT_EQ(read.data[0].file, overlay().data[0].file);
+  EXPECT_EQ(read.data[1].hash, overlay().data[1].hash);
+  EXPECT_EQ(read.filters, overlay().filters);
+  EXPECT_EQ(read.date, "2026-11-29");
   const Implementation* grouped = read.find("triton-grouped", "bf16");
   ASSERT_NE(grouped, nullptr);
-  EXPECT_EQ(grouped, read.of_strategy("grouped_gemm", "bf16"));
+  EXPECT_EQ(grouped, read.of_strategy("grouped_gemm", "", "bf16"));
+  const Implementation* persistent = read.of_strategy("grouped_gemm", "persistent=1", "bf16");
+  ASSERT_NE(persistent, nullptr);
+  EXPECT_EQ(persistent->name, "our-grouped");
+  EXPECT_EQ(persistent->no_fit, "none of its constants explains the rows");
   EXPECT_EQ(grouped->values(), overlay().implementations.front().values());
   EXPECT_EQ(grouped->held_out.p95, 8.25);
   EXPECT_EQ(read.find("triton-grouped", "mxfp4"), nullptr);
@@ -63,7 +79,8 @@ TEST(CalibrationOverlay, NameSaysWhetherTheDeviceFileIsAnother) {
   const HardwareModel hardware = load_hardware("h200");
   Calibration calibration = overlay();
   calibration.file = "overlay.json";
-  EXPECT_THAT(calibration_name(calibration, hardware), HasSubstr("another version"));
+  EXPECT_THAT(calibration_name(calibration, hardware),
+              AllOf(HasSubstr("fitted 2026-11-29"), HasSubstr("another version")));
   calibration.device_hash = hardware.hash;
   EXPECT_THAT(calibration_name(calibration, hardware), AllOf(HasSubstr("overlay.json"), Not(HasSubstr("another"))));
 }
@@ -76,6 +93,39 @@ TEST(CalibrationOverlay, WrongOnesNameThePlace) {
   EXPECT_THAT(error_of(replaced(text, "calibration/1", "calibration/9")), HasSubstr("moesim.calibration/1"));
   EXPECT_THAT(error_of(replaced(text, "\"models\"", "\"model\"")), HasSubstr("models"));
   EXPECT_THAT(error_of(text.substr(0, text.size() / 2)), HasSubstr("overlay.json"));
+}
+
+TEST(CalibrationOverlay, CommittedOnesBelongToTheirDeviceFile) {
+  int overlays = 0;
+  for (const std::string& name : device_names()) {
+    const std::optional<Calibration> calibration = calibration_of_device(name);
+    if (!calibration) continue;
+    ++overlays;
+    EXPECT_EQ(calibration->device, name);
+    EXPECT_EQ(calibration->device_hash, load_hardware(name).hash) << "fit anew: tools/calibrate_" << name;
+    EXPECT_FALSE(calibration->date.empty());
+    EXPECT_FALSE(calibration->data.empty());
+    for (const Implementation& implementation : calibration->implementations) {
+      EXPECT_GT(implementation.rows, 0) << implementation.name;
+      EXPECT_GT(implementation.held_out.rows, 0) << implementation.name;
+      EXPECT_EQ(implementation.constants.empty(), !implementation.no_fit.empty()) << implementation.name;
+    }
+  }
+  EXPECT_GE(overlays, 1);
+  EXPECT_FALSE(calibration_of_device("no such device"));
+}
+
+TEST(CalibrationOverlay, H200KnowsTheKernelsThatRanOnIt) {
+  const std::optional<Calibration> calibration = calibration_of_device("h200");
+  ASSERT_TRUE(calibration);
+  for (const char* name :
+       {"triton-grouped", "triton-stream-gemv", "torch-grouped-mm", "torch-mm-loop", "torch-index-select-bmm",
+        "cuda-grouped", "cuda-stream-gemv", "cuda-stream-block", "cuda-gather-gemv", "cublas-loop"}) {
+    EXPECT_NE(calibration->find(name, "bf16"), nullptr) << name;
+  }
+  ASSERT_NE(calibration->of_strategy("stream_gemv", "", "bf16"), nullptr);
+  EXPECT_EQ(calibration->of_strategy("stream_gemv", "", "bf16")->name, "triton-stream-gemv");
+  EXPECT_EQ(calibration->of_strategy("stream_gemv", "persistent=1", "bf16")->name, "cuda-stream-gemv");
 }
 
 TEST(CalibrationOverlay, ByteWeightsBelowOneAreWrong) {

@@ -49,6 +49,8 @@ std::vector<Cell> cells_of(const ConcurrencyPoint& point, const StrategyRow& row
   }
   const auto* infeasible = std::get_if<Infeasible>(&row.result);
   cells.push_back({"infeasible", infeasible == nullptr ? "" : infeasible->reason});
+  cells.push_back({"implementation", row.implementation});
+  cells.push_back({"in_calibrated_range", row.in_range ? "1" : "0"});
   const std::vector<Cell> provenance = {{"tool_version", p.tool_version},
                                         {"calibration", p.calibration},
                                         {"device", p.device},

@@ -52,7 +52,9 @@ Json row_json(const ConcurrencyPoint& point, const StrategyRow& row) {
   Json json = {{"concurrency", point.concurrency},
                {"strategy", row.strategy},
                {"feasible", row.figures() != nullptr},
-               {"winner", row.winner}};
+               {"winner", row.winner},
+               {"implementation", row.implementation.empty() ? Json(nullptr) : Json(row.implementation)},
+               {"in_calibrated_range", row.in_range}};
   if (const auto* infeasible = std::get_if<Infeasible>(&row.result)) json["reason"] = infeasible->reason;
   const StrategyFigures* figures = row.figures();
   if (figures != nullptr) {
@@ -95,6 +97,17 @@ Json verdict_json(const Verdict& verdict) {
   return json;
 }
 
+Json constants_json(const StrategyConstants& constants) {
+  if (constants.implementation.empty()) return {{"strategy", constants.strategy}, {"implementation", nullptr}};
+  const HeldOutError& error = constants.held_out;
+  return {
+      {"strategy", constants.strategy},
+      {"implementation", constants.implementation},
+      {"most_tokens", constants.most_tokens},
+      {"held_out",
+       {{"rows", error.rows}, {"median_abs_pct", error.median}, {"p95_abs_pct", error.p95}, {"bias_pct", error.bias}}}};
+}
+
 }  // namespace
 
 void write_concurrency_json(const ConcurrencyStudy& study, std::ostream& out) {
@@ -122,6 +135,8 @@ void write_concurrency_json(const ConcurrencyStudy& study, std::ostream& out) {
                {"routing", p.routing},
                {"samples", p.samples},
                {"seed", p.seed}};
+  Json& constants = json["constants"] = Json::array();
+  for (const StrategyConstants& of_strategy : p.constants) constants.push_back(constants_json(of_strategy));
   Json& rows = json["rows"] = Json::array();
   for (const ConcurrencyPoint& point : study.points) {
     for (const StrategyRow& row : point.rows) rows.push_back(row_json(point, row));

@@ -43,7 +43,50 @@ void write_provenance(const Provenance& p, std::ostream& out) {
   out << fmt::format("device   {}: {} ({}, {}), clock {}\n", p.device, p.device_title, p.device_file, p.device_hash,
                      format_quantity(p.clock_hz, Dimension::kFrequency));
   for (const std::string& assignment : p.overrides) out << fmt::format("set      {}\n", assignment);
-  out << fmt::format("routing  {}, {} sample{}, seed {}\n\n", p.routing, p.samples, p.samples == 1 ? "" : "s", p.seed);
+  out << fmt::format("routing  {}, {} sample{}, seed {}\n", p.routing, p.samples, p.samples == 1 ? "" : "s", p.seed);
+  std::vector<std::string> fitted;
+  for (const StrategyConstants& constants : p.constants) {
+    if (constants.implementation.empty()) continue;
+    fitted.push_back(fmt::format("{} as {}", constants.strategy, constants.implementation));
+    const HeldOutError& error = constants.held_out;
+    if (error.rows > 0) fitted.back() += fmt::format(" {:.1f} / {:.1f} %", error.median, error.p95);
+  }
+  if (!fitted.empty()) {
+    out << fmt::format("fitted   {} (error on models left out of the fit, median / p95)\n", fmt::join(fitted, ", "));
+  }
+  out << '\n';
+}
+
+constexpr const char* kNotFitted = "†";
+constexpr const char* kBeyondFit = "‡";
+
+bool calibrated(const ConcurrencyStudy& study) { return !study.provenance.constants.empty(); }
+
+// Where a row does not rest on a fit although an overlay is in use.
+const char* constants_mark(const ConcurrencyStudy& study, const StrategyRow& row) {
+  if (!calibrated(study) || row.figures() == nullptr || row.in_range) return "";
+  return row.implementation.empty() ? kNotFitted : kBeyondFit;
+}
+
+void write_footnotes(const ConcurrencyStudy& study, std::ostream& out) {
+  std::vector<std::string> not_fitted, beyond;
+  const std::int64_t most = study.points.back().concurrency;
+  for (const StrategyConstants& constants : study.provenance.constants) {
+    if (constants.implementation.empty()) {
+      not_fitted.push_back(constants.strategy);
+    } else if (most > constants.most_tokens) {
+      beyond.push_back(fmt::format("{} to {} tokens", constants.implementation, constants.most_tokens));
+    }
+  }
+  if (not_fitted.empty() && beyond.empty()) return;
+  out << '\n';
+  if (!not_fitted.empty()) {
+    out << fmt::format("  {} not fitted, the device's constants alone: no {} kernel in the overlay for {}\n",
+                       kNotFitted, study.provenance.weights, fmt::join(not_fitted, ", "));
+  }
+  if (!beyond.empty()) {
+    out << fmt::format("  {} outside the calibrated range: fitted were {}\n", kBeyondFit, fmt::join(beyond, ", "));
+  }
 }
 
 void write_rows(const ConcurrencyStudy& study, std::ostream& out) {
@@ -64,7 +107,7 @@ void write_rows(const ConcurrencyStudy& study, std::ostream& out) {
     if (&point != &study.points.front()) table.add_gap();
     for (const StrategyRow& row : point.rows) {
       std::vector<std::string> cells = {fmt::format("{}", point.concurrency), row.winner ? "*" : "",
-                                        strategy_cell(row)};
+                                        strategy_cell(row) + constants_mark(study, row)};
       const auto add = [&](std::string cell) { cells.push_back(std::move(cell)); };
       const StrategyFigures* figures = row.figures();
       add(figures == nullptr ? "-" : micros(figures->time_median));
@@ -86,6 +129,7 @@ void write_rows(const ConcurrencyStudy& study, std::ostream& out) {
     }
   }
   table.write(out);
+  write_footnotes(study, out);
 }
 
 std::string sentence(const Verdict& verdict) {

@@ -9,6 +9,16 @@
 #include "workloads/strategies/stack_profiles.h"
 
 namespace moesim {
+namespace {
+
+constexpr const char* kImplementation = "implementation";
+
+[[noreturn]] void fail_twice(const Strategy& strategy, const std::string& name) {
+  throw InputError({"--strategy", strategy.name, fmt::format("'{}' twice", name), "it once", ""});
+}
+
+}  // namespace
+
 // In a function, so that it is there whenever it is asked for, from static initialisers too.
 std::span<const Strategy> strategy_catalogue() {
   static const Strategy kAll[] = {kExpertLoop, kGroupedGemm, kGroupedGemmPersistent, kGatherGemv, kStreamGemv};
@@ -63,21 +73,32 @@ StrategyChoice parse_strategy(const std::string& text) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     const std::string part = text.substr(begin, end - begin);
     const std::size_t equals = part.find('=');
+    begin = end + 1;
+    if (equals != std::string::npos && part.substr(0, equals) == kImplementation) {
+      if (!choice.implementation.empty()) fail_twice(*choice.strategy, kImplementation);
+      choice.implementation = part.substr(equals + 1);
+      if (!choice.implementation.empty()) continue;
+      throw InputError({"--strategy", choice.strategy->name, fmt::format("'{}'", part), "implementation=NAME", ""});
+    }
     std::int64_t value = 0;
     const char* first = part.data() + (equals == std::string::npos ? part.size() : equals + 1);
     const char* last = part.data() + part.size();
     const auto [stop, error] = std::from_chars(first, last, value);
     if (first == last || error != std::errc() || stop != last) {
-      throw InputError({"--strategy", choice.strategy->name, fmt::format("'{}'", part), "NAME=WHOLE NUMBER", ""});
+      throw InputError({"--strategy", choice.strategy->name, fmt::format("'{}'", part),
+                        "NAME=WHOLE NUMBER or implementation=NAME", ""});
     }
     if (!choice.parameters.emplace(part.substr(0, equals), value).second) {
-      throw InputError(
-          {"--strategy", choice.strategy->name, fmt::format("'{}' twice", part.substr(0, equals)), "it once", ""});
+      fail_twice(*choice.strategy, part.substr(0, equals));
     }
-    begin = end + 1;
   }
   check_parameters(*choice.strategy, choice.parameters);
   return choice;
+}
+
+std::string kernel_variant(const Parameters& parameters) {
+  const auto persistent = parameters.find("persistent");
+  return persistent != parameters.end() && persistent->second == 1 ? "persistent=1" : "";
 }
 
 }  // namespace moesim

@@ -97,18 +97,22 @@ CtaClasses runs_of_blocks(const MoeLayer& layer, std::int64_t row_blocks, std::i
   return classes;
 }
 
-// Row blocks shared evenly, each with all experts' parts.
-CtaClasses columns_of_blocks(const MoeLayer& layer, std::int64_t row_blocks, std::int64_t units) {
-  std::int64_t passes = 0;
-  for (const std::int64_t rows : layer.rows) passes += passes_of(rows).count;
-  BlockWork mean;
+// All experts' passes and their mean work.
+Passes all_passes(const MoeLayer& layer) {
+  Passes all;
+  for (const std::int64_t rows : layer.rows) all.count += passes_of(rows).count;
   for (const std::int64_t rows : layer.rows) {
     const Passes of_expert = passes_of(rows);
-    mean.add(of_expert.work, static_cast<double>(of_expert.count) / static_cast<double>(passes));
+    all.work.add(of_expert.work, static_cast<double>(of_expert.count) / static_cast<double>(all.count));
   }
+  return all;
+}
+
+// Pieces of `piece` blocks dealt out one after another, so that each CTA's are like all of them.
+CtaClasses dealt_blocks(std::int64_t pieces, std::int64_t piece, const BlockWork& mean, std::int64_t units) {
   CtaClasses classes;
   for (std::int64_t cta = 0; cta < units; ++cta) {
-    add_cta(classes, (row_blocks / units + (cta < row_blocks % units ? 1 : 0)) * passes, mean);
+    add_cta(classes, (pieces / units + (cta < pieces % units ? 1 : 0)) * piece, mean);
   }
   return classes;
 }
@@ -197,12 +201,16 @@ Lowered lower_persistent_stream(const LowerRequest& request) {
   Chain chain(request);
   if (request.scope == Scope::kMoeLayer) add_routing(chain, request, true, 1);
   if (layer.picks > 0) {
+    const Passes all = all_passes(layer);
+    const std::int64_t up_blocks = divide_up(layer.up_width(), kBlockRows);
+    const bool interleaved = parameter(request, "up.interleaved", 1) != 0;
     add_pass(chain, request,
              {"up", "gemm1", layer.up_width(), layer.hidden, layer.up_bytes(), static_cast<double>(layer.tokens)},
-             runs_of_blocks(layer, divide_up(layer.up_width(), kBlockRows), units));
+             interleaved ? dealt_blocks(up_blocks * all.count, 1, all.work, units)
+                         : runs_of_blocks(layer, up_blocks, units));
     add_pass(chain, request,
              {"down", "gemm2", layer.hidden, layer.intermediate, layer.down_bytes(), static_cast<double>(layer.picks)},
-             columns_of_blocks(layer, divide_up(layer.hidden, kBlockRows), units));
+             dealt_blocks(divide_up(layer.hidden, kBlockRows), all.count, all.work, units));
   }
   if (parameter(request, "down.fused", 1) == 0) add_combine(chain, request);
   if (request.scope == Scope::kMoeLayer) add_shared_experts(chain, request);

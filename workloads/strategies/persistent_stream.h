@@ -2,7 +2,8 @@
 //
 // Models: the CTAs share the weight rows of all active experts in blocks of 8; each keeps a ring of copies in flight from
 // its first block to its last. The matrix pipe multiplies up to 16 picks of an expert in one pass over its rows, 8 at a
-// time. Up: each CTA has a run of the blocks, expert after expert, so that CTAs with an expert of many picks work longer.
+// time. Up: the blocks are dealt out to the CTAs one by one; not interleaved, each CTA has a run of them, expert after
+// expert, so that CTAs with an expert of many picks work longer.
 // Down: each CTA has all experts' blocks of its own output rows, so that the combine is local.
 // Inputs: of all picks on chip where they fit, else fetched from the cache for every block of rows, which costs cache
 // bandwidth and a round trip for as many as a warp's registers hold.

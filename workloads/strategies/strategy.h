@@ -64,10 +64,13 @@ struct StackProfile;
 struct StrategyChoice {
   const Strategy* strategy = nullptr;  // nullptr: auto, the best of all per routing
   Parameters parameters;
+  std::string implementation;  // "implementation=NAME" among the parameters: whose fitted constants; "": the overlay's
   std::string text;
   const StackProfile* stack = nullptr;  // whose rules set what `parameters` do not
 };
 StrategyChoice parse_strategy(const std::string& text);
+// Parameters that choose another kernel than a strategy's default one, as an overlay names them: "persistent=1" or "".
+std::string kernel_variant(const Parameters& parameters);
 // Checks names and ranges against the strategy's parameter list.
 void check_parameters(const Strategy& strategy, const Parameters& parameters);
 

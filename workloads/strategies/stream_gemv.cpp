@@ -25,6 +25,8 @@ constexpr ParameterInfo kParameters[] = {
     {"persistent", "0", "1: one CTA a unit streams its share of all rows", 0, 1},
     {"up.bytes_in_flight", "131072, or what fits", "of a persistent CTA's ring", 1024, 1 << 20},
     {"down.bytes_in_flight", "131072, or what fits", "of a persistent CTA's ring", 1024, 1 << 20},
+    {"up.interleaved", "1",
+     "persistent: 1: neighbouring blocks of rows go to neighbouring CTAs; 0: a CTA has a run of them", 0, 1},
     {"down.fused", "1", "persistent: 1: the combine is a part of down; 0: a kernel of its own", 0, 1},
     {"up.block_n", "2 (16-bit), 8 (others)", "rows of gate and of up of a CTA", 1, 256},
     {"up.block_k", "1024 (16-bit), 128 (others)", "K of a step", 16, 8192},

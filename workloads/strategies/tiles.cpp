@@ -16,9 +16,10 @@ constexpr double kLineBytes = 128;
 constexpr double kRingShare = 0.8;  // the rest holds results on their way out
 constexpr double kResultBytes = 2;  // results leave in 16 bits
 constexpr std::int64_t kWarpLevelRows = 16;
-// Instructions of a warp before and after the K loop (addresses, masks, first copies; results out): means of the Triton
-// and CUDA tile kernels compiled for sm_90a, 326 to 903 and 30 to 265.
-constexpr double kCodeBefore = 500, kCodeAfter = 100;
+// Instructions of a warp before the first copy and after the K loop (addresses and masks; results out): means of the
+// Triton and CUDA tile kernels compiled for sm_90a, 137 to 333 and 30 to 265. As many between the first copy and the loop
+// pass while the copy is on its way.
+constexpr double kCodeBefore = 250, kCodeAfter = 100;
 constexpr double kFp8PerConversion = 2;  // fp8 values are converted in pairs
 
 double element_bytes(WeightFormat format) { return payload_bits(format) / 8; }
@@ -149,9 +150,6 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
   if (!tile.bulk_copies) {
     const double per_clock = static_cast<double>(tile.warps) * device.constant(Hw::kAsyncCopyPerWarp);
     item.step_issue = device.duration(copied / per_clock);
-    // The ring is filled at the start whatever K is: copies beyond it are issued, and move nothing.
-    const std::int64_t beyond = std::max<std::int64_t>(0, tile.buffers - item.steps);
-    item.prologue_after += device.duration(copied / per_clock * static_cast<double>(beyond));
   }
   item.load_latency = duration_from_seconds(device.constant(Hw::kAsyncCopyLatency));
   const double chain = block_k * (converted ? 2.0 : std::max(activation_element, 1.0)) / kBytesPerMatrixStep;

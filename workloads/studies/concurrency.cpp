@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "sim/units/check.h"
@@ -43,6 +44,7 @@ class StrategySamples {
       return;
     }
     auto& prediction = std::get<Prediction>(predicted);
+    note_constants(prediction.implementation, layer, options.calibration);
     times_.push_back(prediction.time.as_double());
     fractions_.push_back(prediction.bound.as_double() / prediction.time.as_double());
     figures_.time_sum += prediction.time;
@@ -56,6 +58,8 @@ class StrategySamples {
   StrategyRow row() && {
     StrategyRow row;
     row.strategy = choice_.text;
+    row.implementation = fmt::format("{}", fmt::join(implementations_, " + "));
+    row.in_range = in_range_ && !times_.empty();
     if (infeasible_) {
       row.result = std::move(*infeasible_);
       return row;
@@ -72,7 +76,15 @@ class StrategySamples {
   }
 
  private:
+  void note_constants(const std::string& name, const MoeLayer& layer, const Calibration* calibration) {
+    const Implementation* implementation = name.empty() ? nullptr : calibration->find(name, format_name(layer.weights));
+    if (implementation != nullptr) implementations_.insert(name);
+    if (implementation == nullptr || layer.tokens > implementation->most_tokens) in_range_ = false;
+  }
+
   const StrategyChoice& choice_;
+  std::set<std::string> implementations_;
+  bool in_range_ = true;
   std::optional<Infeasible> infeasible_;
   std::vector<double> times_, fractions_;  // picoseconds; bound / time
   StrategyFigures figures_;                // means are sums until row()
@@ -102,24 +114,28 @@ std::size_t sample_count(const ConcurrencyRequest& request) {
   return request.routing.kind == RoutingKind::kTrace ? request.trace.size() : static_cast<std::size_t>(request.samples);
 }
 
-// The overlay, and which implementation each strategy stands for.
-std::string calibration_of(const ConcurrencyRequest& request) {
-  if (!request.calibration) return "uncalibrated";
-  std::string text = calibration_name(*request.calibration, request.hardware) + ":";
+std::vector<StrategyConstants> constants_of(const ConcurrencyRequest& request) {
+  std::vector<StrategyConstants> list;
+  if (!request.calibration) return list;
   for (const StrategyChoice& choice : request.strategies) {
-    if (choice.strategy == nullptr) continue;
+    if (is_auto(choice)) continue;
+    StrategyConstants& constants = list.emplace_back();
+    constants.strategy = choice.text;
     const Implementation* implementation =
-        request.calibration->of_strategy(choice.strategy->name, format_name(request.model.expert_weights));
-    text += fmt::format("{} {} {}", text.ends_with(':') ? "" : ",", choice.text,
-                        implementation == nullptr ? "uncalibrated" : "as " + implementation->name);
+        implementation_of(choice, &*request.calibration, request.model.expert_weights);
+    if (implementation == nullptr) continue;
+    constants.implementation = implementation->name;
+    constants.most_tokens = implementation->most_tokens;
+    constants.held_out = implementation->held_out;
   }
-  return text;
+  return list;
 }
 
 Provenance provenance_of(const ConcurrencyRequest& request) {
   Provenance p;
   p.tool_version = request.tool_version;
-  p.calibration = calibration_of(request);
+  p.calibration = request.calibration ? calibration_name(*request.calibration, request.hardware) : "uncalibrated";
+  p.constants = constants_of(request);
   p.device = request.hardware.name;
   p.device_title = request.hardware.title;
   p.device_file = request.hardware.file;

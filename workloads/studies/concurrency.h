@@ -38,10 +38,19 @@ struct ConcurrencyRequest {
   std::function<void(std::size_t done, std::size_t all)> progress;  // routings simulated
 };
 
+// Whose fitted constants a strategy takes.
+struct StrategyConstants {
+  std::string strategy;          // as asked for
+  std::string implementation;    // "": nobody's, the device's constants alone
+  std::int64_t most_tokens = 0;  // of the fit
+  HeldOutError held_out;         // rows 0: not known
+};
+
 // What an output has to name.
 struct Provenance {
   std::string tool_version;
-  std::string calibration;  // "uncalibrated", or the overlay and the implementations that strategies stand for
+  std::string calibration;                   // "uncalibrated", or the overlay
+  std::vector<StrategyConstants> constants;  // under an overlay: of each strategy but auto
   std::string device, device_title, device_file, device_hash;
   std::vector<std::string> overrides;
   double clock_hz = 0;
@@ -71,7 +80,9 @@ struct StrategyFigures {
 struct StrategyRow {
   std::string strategy;  // as asked for, with its parameters
   std::variant<StrategyFigures, Infeasible> result;
-  bool winner = false;  // smallest median of its concurrency
+  bool winner = false;         // smallest median of its concurrency
+  std::string implementation;  // whose fitted constants were used, of auto perhaps several; "": nobody's
+  bool in_range = false;       // fitted, to as many tokens at least, in all samples
 
   [[nodiscard]] const StrategyFigures* figures() const { return std::get_if<StrategyFigures>(&result); }
 };

@@ -213,6 +213,7 @@ Json gemv_json(const GemvPlan& plan, const Shape& shape, Weights weights, bool u
   j.integer("block_n", up ? 4 : 8).integer("block_k", 512 / bytes);
   j.integer("num_warps", plan.variant.warps).integer("num_stages", plan.variant.stages).integer("split_k", steps);
   j.integer("rows", plan.rows).integer("bytes_in_flight", plan.variant.warps * plan.variant.stages * 4096);
+  if (up) j.flag("interleaved", plan.variant.interleave);
   if (weights != Weights::kBf16) j.text("convert", "cvt");
   return j;
 }

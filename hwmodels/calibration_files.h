@@ -1,0 +1,12 @@
+// calibrations/*.json as compiled into the binary (generated at build time), sorted by file name.
+#pragma once
+
+#include <span>
+
+#include "sim/io/embedded.h"
+
+namespace moesim {
+
+std::span<const EmbeddedFile> calibration_files();
+
+}  // namespace moesim
