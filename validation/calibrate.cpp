@@ -61,6 +61,7 @@ std::vector<Candidate> candidates(const std::string& strategy) {
   } else if (strategy == "grouped_gemm_persistent") {
     list.insert(list.end(), {start, step});
     list.push_back({"gemm.item_us", 0.5, 0.01, 20});
+    list.push_back({"gemm.in_flight", 0.5, 0.1, 2});
     list.push_back({"gemm.byte_weight", 1.02, 1.0, 1.5});
   } else if (strategy == "gather_gemv") {
     list.insert(list.end(), {start_up, start_down});

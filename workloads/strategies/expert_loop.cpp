@@ -2,7 +2,7 @@
 //
 // Models: a framework's loop over experts with library GEMMs (torch.mm on cuBLAS): rows gathered once, then per
 // expert a launch whose weights stand on the row side of the matrix instruction (swap_ab), bulk copies into a deep
-// ring, and K split over a cluster while the tiles are fewer than the units; then activation, the second loop,
+// ring, and a long K split over a cluster while the tiles are fewer than the units; then activation, the second loop,
 // combine.
 // Leaves out: host work between launches (launch mode stream has a queue that never runs dry), the library's choice
 // of tile by shape.
@@ -17,29 +17,33 @@ namespace moesim {
 namespace {
 
 constexpr ParameterInfo kParameters[] = {
-    {"block_n", "64", "weight rows of a tile", 8, 512},
+    {"block_n", "64; 128 for 48 rows of an expert and more", "weight rows of a tile", 8, 512},
     {"block_k", "64", "K of a step", 16, 1024},
     {"buffers", "16", "K-steps in flight", 1, 64},
-    {"split_k", "most of 1, 2, 4 that leaves no CTA without a unit", "CTAs (a cluster) that share a tile's K", 1, 16},
+    {"split_k", "from 40 K-steps on the most of 1, 2, 4 that leaves no CTA without a unit; else 1",
+     "CTAs (a cluster) that share a tile's K", 1, 16},
 };
 
-constexpr std::int64_t kMostSplit = 4;
+// What cuBLAS 13 chose on an H200, by the names of the kernels that ran: 64 weight rows up to 32 tokens, 128 and more
+// from 48 on; K split for 45 steps and more (2880 to 14336), not for 32 and fewer.
+constexpr std::int64_t kMostSplit = 4, kStepsToSplit = 40, kManyRows = 48;
 
 void add_loop(Chain& chain, const LowerRequest& request, const std::string& stage, std::int64_t n, std::int64_t k) {
   const MoeLayer& layer = request.layer;
   const Device device(request.hardware, request.clock_hz);
   TileShape tile;
-  tile.block_n = parameter(request, "block_n", 64);
   tile.block_k = parameter(request, "block_k", 64);
   tile.warps = 12;  // a producer and two consumer warp groups
   tile.bulk_copies = true;
   tile.swap_ab = true;
-  const std::int64_t tiles = divide_up(n, tile.block_n);
-  const std::int64_t split =
-      parameter(request, "split_k", split_k(device, tiles, divide_up(k, tile.block_k), kMostSplit));
+  const std::int64_t steps = divide_up(k, tile.block_k);
   for (std::size_t e = 0; e < layer.rows.size(); ++e) {
     const std::int64_t rows = layer.rows[e];
     if (rows == 0) continue;
+    tile.block_n = parameter(request, "block_n", rows < kManyRows ? 64 : 128);
+    const std::int64_t tiles = divide_up(n, tile.block_n);
+    const std::int64_t split =
+        parameter(request, "split_k", steps < kStepsToSplit ? 1 : split_k(device, tiles, steps, kMostSplit));
     constexpr std::int64_t kMostRows = 256;  // columns of the widest instruction: more rows take another pass
     tile.block_m = std::min(kMostRows, divide_up(rows, 8) * 8);
     Product product{stage, stage, n, k, layer.weights, layer.activations};

@@ -75,7 +75,7 @@ ItemClass gemv_item(const Device& device, WeightFormat format, const GemvShape& 
   item.read = Bytes(std::llround(bytes_of_pick * static_cast<double>(picks)));
   item.write = Bytes(std::llround(written));
   const auto steps = static_cast<double>(item.steps);
-  const double weights = static_cast<double>(rows * k * picks) / steps;  // of a step
+  const double weights = static_cast<double>(rows * shape.block_k);  // of a step; masked lanes compute too
   const DequantWork dequant = dequant_to_float(format);
   const double multiply_adds = weights * (1 + dequant.multiply_adds);
   const double conversions = weights * dequant.conversions;
