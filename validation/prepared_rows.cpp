@@ -69,6 +69,11 @@ Parameters parameters_of(const MoeMeasurement& row, const std::vector<LaunchedKe
       parameters["down.per_token"] = it->second == "token" ? 1 : 0;
     }
   }
+  if (row.strategy == "gather_gemv" && !row.kernels.empty()) {
+    parameters["element_copy"] = std::any_of(row.kernels.begin(), row.kernels.end(), [](const LaunchedKernel& kernel) {
+      return kernel.name.find("indexSelectSmallIndex") != std::string::npos;
+    });
+  }
   if ((row.strategy == "grouped_gemm" || row.strategy == "stream_gemv") && !projections.empty()) {
     const LaunchedKernel& up = *projections.front();
     const LaunchedKernel& down = *projections.back();

@@ -3,7 +3,8 @@
 //
 // Models: PyTorch index_select + bmm: the copy reads each pick's matrix (picks of one expert find it in the cache
 // while it is there) and writes it; the product reads the copy, from the cache as far as it still holds it.
-// Leaves out: the slow path that the library takes for few picks (1.1 TB/s up to 16 picks on an H200).
+// Up to 16 picks of a tensor below 2^31 elements PyTorch takes another kernel (indexSelectSmallIndex): 8 CTAs of 128 threads
+// a unit, each thread copying one element at a time, so that a quarter of a megabyte is in flight.
 // Compared: H200, bf16 (validation/README.md).
 #include <algorithm>
 #include <cmath>
@@ -18,18 +19,62 @@ namespace {
 constexpr ParameterInfo kParameters[] = {
     {"block_n", "128", "weight rows of a tile of the batched product", 8, 512},
     {"block_k", "64", "K of a step", 16, 1024},
+    {"element_copy", "as PyTorch chooses", "1: the copy takes an element a thread at a time; 0: 16 bytes", 0, 1},
     {"buffers", "6, fewer where four fifths of a unit's on-chip memory hold fewer", "K-steps in flight", 1, 64},
 };
 
 constexpr std::int64_t kMostBuffers = 6;
 constexpr std::int64_t kCopyThreads = 256;
 constexpr std::int64_t kCopyBytesPerRound = kCopyThreads * 16;  // one 16-byte load a thread
+constexpr std::int64_t kElementPicks = 16;                      // the most that are copied by elements
+constexpr std::int64_t kElementLimit = std::int64_t{1}
+                                       << 31;  // elements of a tensor from which 64-bit indices are needed
+constexpr std::int64_t kElementCtas = 8;       // of a unit
+constexpr std::int64_t kElementThreads = 128;
+constexpr double kElementCode = 30;  // instructions of an element: where it is, two divisions
+
+// Copies by elements: every CTA has a part of every pick's matrix.
+void add_element_gather(Chain& chain, const LowerRequest& request, const std::string& stage, Bytes matrix,
+                        RegionId copy) {
+  const MoeLayer& layer = request.layer;
+  const Device device(request.hardware, request.clock_hz);
+  const std::int64_t ctas = kElementCtas * device.units();
+  const double bytes = matrix.as_double() * static_cast<double>(layer.picks) / static_cast<double>(ctas);
+  const double step = static_cast<double>(kElementThreads) * payload_bits(layer.weights) / 8;
+  ItemClass item;
+  item.steps = std::max<std::int64_t>(1, std::llround(std::ceil(bytes / step)));
+  item.read = item.write = Bytes(std::llround(bytes));
+  // One pick after another: a matrix comes again after it and its copy, and perhaps others, have passed the cache.
+  const bool kept =
+      2 * matrix.as_double() <= device.constant(Hw::kLlcCapacity) * device.constant(Hw::kLlcUsefulFraction);
+  item.first_share = kept ? static_cast<double>(layer.active) / static_cast<double>(layer.picks) : 1.0;
+  item.step_latency = device.code(kElementCode);
+  item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
+  item.prologue_after = device.cache_round_trips(1);
+  item.epilogue = device.cache_round_trips(1);
+  Kernel kernel;
+  kernel.name = kernel.stage = stage;
+  kernel.classes = {item};
+  ItemGroup group;
+  group.count = ctas;
+  group.region = chain.region(stage, matrix * (kept ? layer.active : layer.picks));
+  group.write_region = copy;
+  kernel.groups = {group};
+  chain.add(std::move(kernel), {kElementThreads, 32, 0});
+}
 
 void add_gather(Chain& chain, const LowerRequest& request, const std::string& stage, std::int64_t n, std::int64_t k,
                 RegionId copy) {
   const MoeLayer& layer = request.layer;
   const Device device(request.hardware, request.clock_hz);
   const Bytes matrix = matrix_bytes(layer.weights, n, k);
+  if (layer.picks == 0) return;
+  const bool small =
+      layer.picks <= kElementPicks && static_cast<std::int64_t>(layer.rows.size()) * n * k < kElementLimit;
+  if (parameter(request, "element_copy", small ? 1 : 0) != 0) {
+    add_element_gather(chain, request, stage, matrix, copy);
+    return;
+  }
   const double row = matrix.as_double() / static_cast<double>(n);
   Kernel kernel;
   kernel.name = kernel.stage = stage;
@@ -56,7 +101,6 @@ void add_gather(Chain& chain, const LowerRequest& request, const std::string& st
       kernel.groups.push_back(group);
     }
   }
-  if (kernel.groups.empty()) return;
   chain.add(std::move(kernel), {kCopyThreads, 32, 0});
 }
 
