@@ -27,6 +27,7 @@ constexpr double kAtEnd = 0.01;             // of a range, in logarithms: a cons
 constexpr double kFlat = 1e-12;             // squared length of a Jacobian column that says nothing
 constexpr double kStep = 0.05;           // of a logarithm, for the Jacobian: wide enough for steps of waves and tiles
 constexpr int kMostEvaluations = 25;     // of the residuals in one fit
+constexpr double kFirstStep = 0.5;       // at most, beside the size of the start: a long one ends where nothing changes
 constexpr double kTolerance = 1e-4;      // of squares and logarithms: no constant is known so well
 constexpr double kSmallRowWeight = 0.5;  // rows under 10 us tell what a helper kernel costs, with more noise
 constexpr std::size_t kAllRoutings = SIZE_MAX;
@@ -69,7 +70,6 @@ std::vector<Candidate> candidates(const std::string& strategy) {
     list.push_back({"gather.start_us", 1.0, 0.01, 50});
   } else {
     list.push_back(start);
-    list.push_back(step);
   }
   return list;
 }
@@ -231,6 +231,7 @@ Eigen::VectorXd minimise(const Functor& functor) {
   Functor copy = functor;
   Eigen::LevenbergMarquardt<Functor> solver(copy);
   solver.parameters.maxfev = kMostEvaluations;
+  solver.parameters.factor = kFirstStep;
   solver.parameters.ftol = solver.parameters.xtol = kTolerance;
   solver.minimize(x);
   return x;
@@ -246,6 +247,12 @@ std::map<std::string, FittedConstant> fit_again(const Group& group, const RowIds
   std::map<std::string, FittedConstant> fitted = whole.constants;
   for (const auto& [name, value] : functor.constants(minimise(functor))) fitted[name].value = value;
   return fitted;
+}
+
+// Of a constant's range, where nothing changes any more.
+bool at_end(double x) {
+  const double share = 1 / (1 + std::exp(-x));
+  return share < kAtEnd || share > 1 - kAtEnd;
 }
 
 Fit fit(const Group& group, const RowIds& rows, const std::vector<std::string>& wanted) {
@@ -277,8 +284,7 @@ Fit fit(const Group& group, const RowIds& rows, const std::vector<std::string>& 
     int worst = -1;
     double worst_error = kMostRelativeError;
     for (int i = 0; i < functor.inputs(); ++i) {
-      const double share = 1 / (1 + std::exp(-x[i]));
-      const bool flat = normal(i, i) < kFlat || share < kAtEnd || share > 1 - kAtEnd;
+      const bool flat = normal(i, i) < kFlat || at_end(x[i]);
       const double error = flat ? 1e300 : std::sqrt(std::max(0.0, covariance(i, i)));
       if (error > worst_error) {
         worst = i;
@@ -297,9 +303,9 @@ Fit fit(const Group& group, const RowIds& rows, const std::vector<std::string>& 
     result.left_out.push_back(worst_error > kHardlyKnown
                                   ? fmt::format("{}: the rows hardly depend on it", name)
                                   : fmt::format("{}: uncertain by a factor {:.1f}", name, std::exp(worst_error)));
-    for (int i = 0; i < functor.inputs(); ++i) {  // the next fit starts where this one ended
+    for (int i = 0; i < functor.inputs(); ++i) {  // the next fit starts where this one ended, but for ends of ranges
       Candidate& c = parameters[static_cast<std::size_t>(i)];
-      c.start = bounded(x[i], c);
+      if (!at_end(x[i])) c.start = bounded(x[i], c);
     }
     parameters.erase(parameters.begin() + worst);
     if (parameters.empty()) return result;
