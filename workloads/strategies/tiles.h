@@ -8,7 +8,9 @@
 //               their own for each, an item's products (if warp-level or scaled in blocks), conversions and scaling add up
 //   matrix pipe 2 x issued rows x block_n x block_k / rate; the synchronous path reaches hw matrix.sync_fraction of the
 //   peak; fp8 operands of it are converted to 16 bits where asynchronous instructions exist (Hopper, Blackwell sm100)
-// Leaves out: bank conflicts, address arithmetic, DRAM locality of short rows.
+//   code        the instructions before the first copy and after the loop, one after another; not where a warp is there for
+//               the copies alone
+// Leaves out: bank conflicts, instructions of the loop that are neither copies nor products, DRAM locality of short rows.
 // Sources: published descriptions of Triton fused MoE (vLLM, SGLang), CUTLASS grouped GEMM, mma and wgmma timing (Hopper
 // microbenchmarks).
 #pragma once
