@@ -21,6 +21,10 @@ constexpr std::int64_t kWarpLevelRows = 16;
 // pass while the copy is on its way.
 constexpr double kCodeBefore = 250, kCodeAfter = 100;
 constexpr double kFp8PerConversion = 2;  // fp8 values are converted in pairs
+constexpr double kBytesOfCopy = 16;
+// Instructions of a step for each copy of a thread (addresses, masks, fragments): 77 for 5 and 142 for 10 in Triton kernels
+// compiled for sm_90a; measured there with hot weights, such a step takes 333 and 877 clocks of an SM.
+constexpr double kCodeOfCopy = 14;
 
 double element_bytes(WeightFormat format) { return payload_bits(format) / 8; }
 
@@ -137,10 +141,15 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
   const bool converted = converts_fp8(device, product, tile);
   item.pipe_seconds[static_cast<std::size_t>(PipeKind::kVector)] =
       device.vector_seconds(multiply_adds, dequant.conversions * block_n * block_k);
-  double operands = 0;  // seconds of converting fp8 operands; warp-level products wait for it: on an H200 both add up
-  if (converted) {      // each warp has columns of its own, and all rows
-    const double values = (block_n + static_cast<double>(tile.warps * tile.block_m)) * block_k;
-    operands = device.vector_seconds(0, values / kFp8PerConversion);
+  // Seconds of converting fp8 operands for warp-level products, and of a step's other instructions: on an H200 all add up.
+  double operands = 0;
+  if (converted) {  // each warp has columns of its own, and all rows
+    const auto rows = static_cast<double>(tile.block_m);
+    const double values = (block_n + static_cast<double>(tile.warps) * rows) * block_k;
+    const double copies =
+        (block_n + rows) * block_k /
+        (kBytesOfCopy * static_cast<double>(tile.warps) * device.constant(Hw::kWarpSize));  // of a thread
+    operands = device.vector_seconds(0, values / kFp8PerConversion) + device.seconds(copies * kCodeOfCopy);
   }
 
   const double copied =
