@@ -137,10 +137,8 @@ class Group {
 };
 
 // A smooth map of the whole line onto [low, high]: logarithms need no bounds inside the solver.
-double bounded(double x, const Candidate& c) {
-  const double share = 1 / (1 + std::exp(-x));
-  return c.low * std::pow(c.high / c.low, share);
-}
+double share_of_range(double x) { return 1 / (1 + std::exp(-x)); }
+double bounded(double x, const Candidate& c) { return c.low * std::pow(c.high / c.low, share_of_range(x)); }
 double unbounded(double value, const Candidate& c) {
   const double share = std::clamp(std::log(value / c.low) / std::log(c.high / c.low), 0.02, 0.98);
   return std::log(share / (1 - share));
@@ -251,7 +249,7 @@ std::map<std::string, FittedConstant> fit_again(const Group& group, const RowIds
 
 // Of a constant's range, where nothing changes any more.
 bool at_end(double x) {
-  const double share = 1 / (1 + std::exp(-x));
+  const double share = share_of_range(x);
   return share < kAtEnd || share > 1 - kAtEnd;
 }
 
@@ -268,7 +266,7 @@ Fit fit(const Group& group, const RowIds& rows, const std::vector<std::string>& 
     // The Jacobian by the logarithm of each constant: d log(constant) / dx is its range times share (1 - share).
     for (int i = 0; i < functor.inputs(); ++i) {
       const Candidate& c = parameters[static_cast<std::size_t>(i)];
-      const double share = 1 / (1 + std::exp(-x[i]));
+      const double share = share_of_range(x[i]);
       jacobian.col(i) /= std::log(c.high / c.low) * share * (1 - share);
     }
     const Eigen::JacobiSVD<Eigen::MatrixXd> svd(jacobian);

@@ -41,24 +41,23 @@ Parameters parameters_of(const MoeMeasurement& row, const std::vector<LaunchedKe
   const auto take = [&](const std::string& from, const std::string& to) {
     if (const auto value = number(row.parameters, from)) parameters[to] = *value;
   };
+  const auto is = [&](const char* name, const char* value) {
+    const auto it = row.parameters.find(name);
+    return it != row.parameters.end() && it->second == value;
+  };
   std::vector<const LaunchedKernel*> projections;
   for (const LaunchedKernel& kernel : kernels) {
     if (is_projection(kernel.name)) projections.push_back(&kernel);
   }
   if (row.strategy.starts_with("grouped_gemm")) {
     for (const ParameterInfo& info : parse_strategy(row.strategy).strategy->parameters) take(info.name, info.name);
-    const auto instruction = row.parameters.find("instruction");
-    if (instruction != row.parameters.end() && instruction->second == "mma.sync") parameters["warp_level"] = 1;
+    if (is("instruction", "mma.sync")) parameters["warp_level"] = 1;
   } else if (row.strategy == "stream_gemv") {
     for (const char* side : {"up", "down"}) {
       for (const char* name : {"block_n", "block_k", "num_warps"}) {
         take(fmt::format("{}.{}", side, name), fmt::format("{}.{}", side, name));
       }
     }
-    const auto is = [&](const char* name, const char* value) {
-      const auto it = row.parameters.find(name);
-      return it != row.parameters.end() && it->second == value;
-    };
     if (is("persistent", "true")) {
       parameters["persistent"] = 1;
       for (const char* name : {"up.bytes_in_flight", "down.bytes_in_flight"}) take(name, name);

@@ -21,10 +21,6 @@
 namespace moesim {
 namespace {
 
-constexpr std::int64_t kMaxWidth = 10'000'000;
-constexpr std::int64_t kMaxExperts = 65'536;
-constexpr std::int64_t kMaxTokens = 10'000'000;
-constexpr double kMaxMicroseconds = 1e12;
 constexpr const char* kTimeColumn = "us_t";
 constexpr const char* kSglangCopies = "3";  // small kernels that the timed call of that collector makes besides
 

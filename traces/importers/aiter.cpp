@@ -15,11 +15,7 @@
 namespace moesim {
 namespace {
 
-constexpr std::int64_t kMaxWidth = 10'000'000;
-constexpr std::int64_t kMaxExperts = 65'536;
-constexpr std::int64_t kMaxTokens = 10'000'000;
 constexpr std::int64_t kMaxTile = 4096;
-constexpr double kMaxMicroseconds = 1e12;
 
 struct Formats {
   const char* type;         // q_dtype_w

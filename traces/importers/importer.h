@@ -15,6 +15,12 @@
 
 namespace moesim {
 
+// The most that a table may state; beyond it a number is a slip or damage.
+inline constexpr std::int64_t kMaxWidth = 10'000'000;
+inline constexpr std::int64_t kMaxExperts = 65'536;
+inline constexpr std::int64_t kMaxTokens = 10'000'000;
+inline constexpr double kMaxMicroseconds = 1e12;
+
 // What an importer makes of a file.
 struct ImportedRows {
   std::vector<MoeMeasurement> rows;                        // routed_trace is a key of `traces`

@@ -13,10 +13,7 @@
 namespace moesim {
 namespace {
 
-constexpr std::int64_t kMaxWidth = 10'000'000;
-constexpr std::int64_t kMaxExperts = 65'536;
 constexpr std::int64_t kMaxRows = 1'000'000;
-constexpr double kMaxMicroseconds = 1e12;
 constexpr double kLowest = 0.7, kSpread = 0.6;
 
 // Every row is a token with one pick.

@@ -8,8 +8,6 @@ namespace moesim {
 namespace {
 
 constexpr std::int64_t kHidden = 2048, kIntermediate = 768, kExperts = 128, kTopk = 8;
-constexpr std::int64_t kMaxTokens = 10'000'000;
-constexpr double kMaxMicroseconds = 1e12;
 
 // Each token takes the next k of the active experts.
 RoutedBatch round_robin(std::int64_t tokens, std::int64_t active) {

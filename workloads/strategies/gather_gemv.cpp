@@ -27,9 +27,9 @@ constexpr std::int64_t kMostBuffers = 6;
 constexpr std::int64_t kCopyThreads = 256;
 constexpr std::int64_t kCopyBytesPerRound = kCopyThreads * 16;  // one 16-byte load a thread
 constexpr std::int64_t kElementPicks = 16;                      // the most that are copied by elements
-constexpr std::int64_t kElementLimit = std::int64_t{1}
-                                       << 31;  // elements of a tensor from which 64-bit indices are needed
-constexpr std::int64_t kElementCtas = 8;       // of a unit
+// From so many elements of a tensor on 64-bit indices are needed.
+constexpr std::int64_t kElementLimit = std::int64_t{1} << 31;
+constexpr std::int64_t kElementCtas = 8;  // of a unit
 constexpr std::int64_t kElementThreads = 128;
 constexpr double kElementCode = 30;  // instructions of an element: where it is, two divisions
 
