@@ -1,11 +1,14 @@
 // grouped_gemm_persistent: one CTA a unit walks the tiles of all groups.
 //
 // Models: CUTLASS pointer-array grouped GEMM on Hopper as torch._grouped_mm launches it: a set-up kernel, then a persistent,
-// warp-specialised kernel of 128 x 128 tiles with bulk copies, whose producer runs ahead of the epilogue. For each tile the
+// warp-specialised kernel with bulk copies, whose producer runs ahead of the epilogue. Tiles are 64 x 128 x 128, or
+// 128 x 256 x 64 where the groups have more than 128 rows on average; two CTAs of a cluster are neighbours along the rows and
+// each load half of their tile of weights for both, so that of a group with few rows one CTA has none. For each tile the
 // scheduler scans the groups 32 at a time and the producer rewrites and fences the tensor descriptor (a global round trip each
-// way). A box of the row operand is moved whole, whatever rows of it are valid (assumed: the measured kernel's rate does not
-// depend on them).
-// Leaves out: static striding of tiles over CTAs (tiles go to the next free CTA), clusters.
+// way). A box of the row operand is moved whole, whatever rows of it are valid (assumed).
+// Leaves out: static striding of tiles over CTAs (tiles go to the next free CTA), the handshake of a cluster's CTAs (a fitted
+// gemm.in_flight stands for it).
+// Source of tiles and cluster: PyTorch, aten/src/ATen/native/cuda/GroupMM.cu.
 // Compared: H200, bf16 (validation/README.md).
 #include <algorithm>
 #include <cmath>
@@ -18,9 +21,10 @@ namespace moesim {
 namespace {
 
 constexpr ParameterInfo kParameters[] = {
-    {"block_m", "128", "row tile", 8, 256},
-    {"block_n", "128", "weight rows of a tile", 8, 512},
-    {"block_k", "64", "K of a step", 16, 1024},
+    {"block_m", "64; 128 where experts have more than 128 rows on average", "row tile", 8, 256},
+    {"block_n", "128; 256 with a row tile of 128", "weight rows of a tile", 8, 512},
+    {"block_k", "128; 64 with a row tile of 128", "K of a step", 16, 1024},
+    {"cluster_m", "2 where the unit has asynchronous products, else 1", "CTAs that share a tile of weights", 1, 8},
     {"buffers", "what four fifths of the unit's on-chip memory hold", "K-steps in flight", 1, 64},
     {"whole_boxes", "1", "1: the row operand's boxes are moved whole, rows beyond the group's end too; 0: valid rows",
      0, 1},
@@ -32,6 +36,8 @@ constexpr ParameterInfo kParameters[] = {
 
 constexpr std::int64_t kGroupsPerScan = 32;
 constexpr std::int64_t kMostBuffers = 12;
+constexpr std::int64_t kSmallTileRows = 128;  // of a group, to which tiles stay small
+constexpr double kRowsOfWarp = 16;            // of a product that a warp makes alone
 
 // One thread a group writes problem shapes and pointers.
 void add_setup(Chain& chain, const Device& device, const std::string& stage) {
@@ -54,9 +60,12 @@ void add_projection(Chain& chain, const LowerRequest& request, const Product& pr
   const MoeLayer& layer = request.layer;
   const Device device(request.hardware, request.clock_hz);
   TileShape tile;
-  tile.block_m = parameter(request, "block_m", 128);
-  tile.block_n = parameter(request, "block_n", 128);
-  tile.block_k = parameter(request, "block_k", 64);
+  const std::int64_t mean_rows = layer.picks / static_cast<std::int64_t>(layer.rows.size());  // of empty groups too
+  const bool large = mean_rows > kSmallTileRows && product.n > kSmallTileRows;
+  tile.block_m = parameter(request, "block_m", large ? 128 : 64);
+  tile.block_n = parameter(request, "block_n", large ? 256 : 128);
+  tile.block_k = parameter(request, "block_k", large ? 64 : 128);
+  tile.cluster = parameter(request, "cluster_m", device.constant(Hw::kMatrixAsyncRows) > kRowsOfWarp ? 2 : 1);
   tile.warps = 12;
   tile.bulk_copies = true;
   tile.buffers = parameter(request, "buffers", ring_buffers(device, product, tile, kMostBuffers));

@@ -11,18 +11,23 @@
 namespace moesim {
 namespace {
 
-constexpr std::int64_t kRingBytes = 131072;  // in flight of a CTA; its room is a quarter more, for padding and sums
-constexpr std::int64_t kPassPicks = 16;      // of an expert that one pass multiplies
-constexpr std::int64_t kRoundPicks = 8;      // of these at a time; each round converts the weights anew
-constexpr std::int64_t kSetPicks = 4;        // a matrix instruction's 8 columns hold 4 picks, twice
+constexpr std::int64_t kWarpBytes = 8192;   // in flight of a warp
+constexpr std::int64_t kWarps = 16;         // of a CTA
+constexpr std::int64_t kConvertWarps = 12;  // where weights are converted, which takes registers
+constexpr std::int64_t kRegisters = 126, kConvertRegisters = 166;
+constexpr double kRingPadding = 1.0 / 8;  // 64 bytes beside each 512
+constexpr double kSumsBytes = 28672;      // two halves of partial sums, at least
+constexpr double kOutputsBytes = 16384;   // of all picks' outputs of a CTA, where these fit
+constexpr std::int64_t kPassPicks = 16;   // of an expert that one pass multiplies
+constexpr std::int64_t kRoundPicks = 8;   // of these at a time; each round converts the weights anew
+constexpr std::int64_t kSetPicks = 4;     // a matrix instruction's 8 columns hold 4 picks, twice
 constexpr std::int64_t kSetColumns = 8;
 constexpr std::int64_t kBlockRows = 8;     // weight rows of a block
 constexpr std::int64_t kStepBytes = 512;   // of a row in a step
 constexpr double kWeightsOfProduct = 256;  // 16 x 16
 constexpr double kSumsOfChain = 2;         // products of a step go to two sums in turn
 constexpr double kInputBits = 16;
-constexpr double kInputBytesOnChip = 32768;  // of all picks' inputs
-constexpr double kInputsAtATime = 256;       // of a row that a warp's registers hold
+constexpr double kInputsAtATime = 256;  // of a row that a warp's registers hold
 constexpr double kWeightsPerConversion = 2;
 
 // What one block of weight rows costs, beside its bytes.
@@ -121,7 +126,8 @@ struct Side {
   std::string name, stage;
   std::int64_t n = 0, k = 0;
   Bytes matrix;
-  double inputs = 0;  // rows of K inputs that all picks have
+  double inputs = 0;         // rows of K inputs that all picks have
+  double outputs_bytes = 0;  // that a CTA keeps for the combine
 };
 
 void add_pass(Chain& chain, const LowerRequest& request, const Side& side, const CtaClasses& classes) {
@@ -132,12 +138,16 @@ void add_pass(Chain& chain, const LowerRequest& request, const Side& side, const
   const std::int64_t block_steps = std::llround(std::ceil(row_bytes / static_cast<double>(kStepBytes)));
   const double steps_d = static_cast<double>(block_steps);
   const double step_weights = static_cast<double>(kBlockRows * side.k) / steps_d;
-  const std::int64_t warps = parameter(request, side.name + ".num_warps", 16);
+  const bool converted = payload_bits(layer.weights) < kInputBits;
+  const std::int64_t warps = parameter(request, side.name + ".num_warps", converted ? kConvertWarps : kWarps);
   const double side_by_side = static_cast<double>(warps);  // each warp has its own ring and chain
   const auto on_chip = static_cast<std::int64_t>(device.constant(Hw::kSharedMaxPerItem));
-  const std::int64_t ring = parameter(request, side.name + ".bytes_in_flight", std::min(kRingBytes, 3 * on_chip / 4));
+  const std::int64_t ring =
+      parameter(request, side.name + ".bytes_in_flight", std::min(warps * kWarpBytes, 3 * on_chip / 4));
   const double row_inputs = static_cast<double>(side.k) * kInputBits / 8;
-  const bool from_cache = row_inputs * side.inputs > kInputBytesOnChip;
+  const double room = static_cast<double>(on_chip) - static_cast<double>(ring) * (1 + kRingPadding) - kSumsBytes -
+                      (side.outputs_bytes <= kOutputsBytes ? side.outputs_bytes : 0);
+  const bool from_cache = row_inputs * side.inputs > room;
   const auto fitted = request.constants.find(side.name + ".inputs_ns");
 
   Kernel kernel;
@@ -151,7 +161,6 @@ void add_pass(Chain& chain, const LowerRequest& request, const Side& side, const
     item.read = Bytes(std::llround(block_bytes * blocks));
     item.first_share = std::min(1.0, work.first);
     item.write = Bytes(2 * key.first * kBlockRows);
-    const bool converted = payload_bits(layer.weights) < kInputBits;
     item.pipe_seconds[static_cast<std::size_t>(PipeKind::kVector)] =
         device.vector_seconds(0, converted ? step_weights * work.rounds / kWeightsPerConversion : 0);
     item.pipe_seconds[static_cast<std::size_t>(PipeKind::kMatrix)] =
@@ -188,9 +197,10 @@ void add_pass(Chain& chain, const LowerRequest& request, const Side& side, const
     kernel.classes.push_back(item);
     kernel.groups.push_back(group);
   }
-  chain.add(std::move(kernel), {warps * static_cast<std::int64_t>(request.hardware[Hw::kWarpSize]),
-                                parameter(request, side.name + ".registers", 126),
-                                parameter(request, side.name + ".shared_bytes", ring + ring / 4)});
+  chain.add(std::move(kernel),
+            {warps * static_cast<std::int64_t>(request.hardware[Hw::kWarpSize]),
+             parameter(request, side.name + ".registers", converted ? kConvertRegisters : kRegisters),
+             parameter(request, side.name + ".shared_bytes", ring + ring / 4)});
 }
 
 }  // namespace
@@ -199,20 +209,23 @@ Lowered lower_persistent_stream(const LowerRequest& request) {
   const MoeLayer& layer = request.layer;
   const std::int64_t units = std::llround(request.hardware[Hw::kUnitCount]);
   Chain chain(request);
+  const bool fused = parameter(request, "down.fused", 1) != 0;
   if (request.scope == Scope::kMoeLayer) add_routing(chain, request, true, 1);
   if (layer.picks > 0) {
     const Passes all = all_passes(layer);
     const std::int64_t up_blocks = divide_up(layer.up_width(), kBlockRows);
     const bool interleaved = parameter(request, "up.interleaved", 1) != 0;
     add_pass(chain, request,
-             {"up", "gemm1", layer.up_width(), layer.hidden, layer.up_bytes(), static_cast<double>(layer.tokens)},
+             {"up", "gemm1", layer.up_width(), layer.hidden, layer.up_bytes(), static_cast<double>(layer.tokens), 0},
              interleaved ? dealt_blocks(up_blocks * all.count, 1, all.work, units)
                          : runs_of_blocks(layer, up_blocks, units));
-    add_pass(chain, request,
-             {"down", "gemm2", layer.hidden, layer.intermediate, layer.down_bytes(), static_cast<double>(layer.picks)},
+    const auto picks = static_cast<double>(layer.picks);
+    const std::int64_t most_rows = divide_up(divide_up(layer.hidden, kBlockRows), units) * kBlockRows;
+    const double outputs = fused ? picks * static_cast<double>(most_rows) * sizeof(float) : 0;
+    add_pass(chain, request, {"down", "gemm2", layer.hidden, layer.intermediate, layer.down_bytes(), picks, outputs},
              dealt_blocks(divide_up(layer.hidden, kBlockRows), all.count, all.work, units));
   }
-  if (parameter(request, "down.fused", 1) == 0) add_combine(chain, request);
+  if (!fused) add_combine(chain, request);
   if (request.scope == Scope::kMoeLayer) add_shared_experts(chain, request);
   return chain.seal();
 }

@@ -83,11 +83,15 @@ Parameters trtllm_gen(const StackInput& input) {
           {"worst_case_grid", 1}};
 }
 
-Parameters trtllm_cutlass(const StackInput& /*input*/) { return {}; }
+Parameters trtllm_cutlass(const StackInput& /*input*/) {
+  return {{"block_m", 128}, {"block_n", 128}, {"block_k", 64}, {"cluster_m", 1}};
+}
 
 // One descriptor serves all groups of the masked layout; rows of activations come in buffers of their expert.
 Parameters deepgemm_masked(const StackInput& input) {
   return {{"block_m", 64},
+          {"block_n", 128},
+          {"cluster_m", 1},
           {"block_k", 1024 / static_cast<std::int64_t>(payload_bits(input.weights))},
 
           {"descriptors", 0}};

@@ -124,7 +124,7 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
   ItemClass item;
   item.steps = divide_up(product.k, tile.block_k);
   item.stages = static_cast<double>(tile.buffers);
-  item.read = Bytes(std::llround(weight_bytes));
+  item.read = Bytes(std::llround(weight_bytes / static_cast<double>(tile.cluster)));
   item.resident_read = Bytes(std::llround(useful * static_cast<double>(product.k) * activation_element));
   item.write =
       Bytes(std::llround(useful * static_cast<double>(product.n) / static_cast<double>(n_blocks) * kResultBytes));
@@ -217,9 +217,13 @@ void add_row_blocks(Kernel& kernel, Chain& chain, const Device& device,
   const Bytes matrix = matrix_bytes(product.weights, product.n, product.k);
   for (std::size_t e = 0; e < rows_of_experts.size(); ++e) {
     if (rows_of_experts[e] == 0) continue;
-    const RegionId region = chain.region(product.stage, matrix);
-    for (std::int64_t rows = rows_of_experts[e]; rows > 0; rows -= tile.block_m) {
-      const std::int64_t useful = std::min(rows, tile.block_m);
+    std::vector<RegionId> regions;  // each CTA of a cluster loads a part of its own
+    for (std::int64_t cta = 0; cta < tile.cluster; ++cta) {
+      regions.push_back(chain.region(product.stage, Bytes(matrix.value() / tile.cluster)));
+    }
+    const std::int64_t blocks = divide_up(rows_of_experts[e], tile.block_m * tile.cluster) * tile.cluster;
+    for (std::int64_t block = 0; block < blocks; ++block) {
+      const std::int64_t useful = std::clamp<std::int64_t>(rows_of_experts[e] - block * tile.block_m, 0, tile.block_m);
       const std::int64_t issued = issued_rows(device, product, tile, useful);
       auto bucket = std::find_if(buckets.begin(), buckets.end(), [&](const Bucket& b) { return b.issued == issued; });
       if (bucket == buckets.end()) bucket = buckets.insert(buckets.end(), Bucket{issued});
@@ -228,7 +232,7 @@ void add_row_blocks(Kernel& kernel, Chain& chain, const Device& device,
       ItemGroup group;
       group.item_class = static_cast<std::uint32_t>(bucket - buckets.begin());
       group.count = n_blocks;
-      group.region = region;
+      group.region = regions[static_cast<std::size_t>(block % tile.cluster)];
       group.label = static_cast<std::int32_t>(e);
       kernel.groups.push_back(group);
     }

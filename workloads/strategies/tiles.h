@@ -32,6 +32,7 @@ struct TileShape {
   bool bulk_copies = false;  // TMA: no per-warp issue limit
   bool swap_ab = false;      // weights on the row side; rows are issued in eights
   bool warp_level = false;   // mma.sync at any row count
+  std::int64_t cluster = 1;  // CTAs, one above the other, that share a tile of weights: each loads a part of it for all
 };
 
 struct Product {
@@ -68,7 +69,8 @@ std::int64_t split_k(const Device& device, std::int64_t tiles, std::int64_t step
 void split_item(ItemClass& item, const Device& device, std::int64_t split);
 
 // Adds classes and groups for the layer's active experts: one group per row block of an expert, N blocks its items. Row
-// blocks that issue equally many rows are one class with their mean of useful rows, so that alike items stay alike.
+// blocks that issue equally many rows are one class with their mean of useful rows, so that alike items stay alike. A
+// cluster is whole: its last CTAs may have no rows.
 void add_row_blocks(Kernel& kernel, Chain& chain, const Device& device,
                     const std::vector<std::int64_t>& rows_of_experts, const Product& product, const TileShape& tile);
 

@@ -63,7 +63,6 @@ __device__ __forceinline__ std::uint32_t bf16x2_to_f16x2(std::uint32_t w) {
   return out;
 }
 
-__device__ __forceinline__ void prefetch_l2(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 // Programmatic launch: let the next kernel start; wait until the one before has finished and its writes are visible.
 __device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 __device__ __forceinline__ void wait_for_previous() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
@@ -85,6 +84,9 @@ __device__ __forceinline__ void copy_async16_once(std::uint32_t shared, const vo
   asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global),
                "l"(policy)
                : "memory");
+}
+__device__ __forceinline__ void copy_async4(std::uint32_t to, const void* from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
 }
 __device__ __forceinline__ void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int kPending>

@@ -58,11 +58,11 @@ struct Buffers {
 
 // ---- stream_gemv ----
 struct GemvVariant {
-  int stages = 2, warps = 16;  // stages of 4 KiB a warp
+  int stages = 2, warps = 12;  // stages of 4 KiB a warp
   bool interleave = true;      // up: neighbouring tiles go to neighbouring CTAs
   std::string str() const;
 };
-const std::vector<GemvVariant>& gemv_variants();
+const std::vector<GemvVariant>& gemv_variants(Weights weights);
 struct GemvPlan {
   int rows = 8;  // picks of a group at most
   GemvVariant variant;

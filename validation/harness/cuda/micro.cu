@@ -249,7 +249,7 @@ void Micro::launches() {
                   " us; 132 CTAs: " + std::to_string(times[1].us) + " us");
 
   for (const bool graph : {true, false})
-    for (const int ctas : {1, 132, 528}) {
+    for (const int ctas : {1, 66, 132, 264, 528, 1056}) {
       TimingOptions options = timing_;
       options.graph = graph;
       if (!graph)

@@ -99,7 +99,7 @@ class Runner {
   Buffers buffers_;
   Cublas cublas_;
   std::uint64_t seed_;
-  GemvVariant variant_[2];  // bf16, fp8
+  GemvVariant variant_[2] = {gemv_variants(Weights::kBf16)[0], gemv_variants(Weights::kFp8Block128)[0]};
   std::vector<Cublas::Grouped*> grouped_;
 };
 
@@ -613,14 +613,14 @@ void Runner::run(const Point& point) {
   tear_down(s);
 }
 
-// One variant of the streaming kernel per weights for the whole run: the best over three points and both projections.
+// One variant of the streaming kernel per weights for the whole run: the best over five points and both projections.
 void Runner::tune() {
   const auto& all = models();
   for (const Weights weights : {Weights::kBf16, Weights::kFp8Block128}) {
-    const auto& variants = gemv_variants();
+    const auto& variants = gemv_variants(weights);
     const bool fp8 = weights == Weights::kFp8Block128;
     std::vector<double> score(variants.size(), 0);
-    for (const auto& [model, tokens] : {std::pair<int, int>{0, 1}, {2, 1}, {3, 4}}) {
+    for (const auto& [model, tokens] : {std::pair<int, int>{0, 1}, {2, 1}, {3, 1}, {3, 4}, {1, 4}}) {
       Point point;
       point.model = all[static_cast<std::size_t>(model)];
       point.weights = weights;

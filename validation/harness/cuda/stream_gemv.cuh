@@ -23,10 +23,13 @@
 // - fp8: cvt.rn.f16x2.e4m3x2 feeds f16 matrix instructions (x beyond 65504 saturates; it is converted once to shared
 //   memory where it fits); each 128-wide block's sum is scaled and added in float32.
 //
-// Measured (H200), share of a plain read of the same bytes: bf16 0.91 to 0.98 from 700 MB on, 0.81 to 0.88 at 250 MB, 0.65 to
-// 0.71 at 75 MB; fp8 0.81 to 0.90 from 350 MB on. A block takes about 7 us more than the read. Clocks in one launch say where
-// (bf16, 75 MB): routing read at 0.6 us, first loads sent at 2.0, x and picks there at 5.4 (perhaps behind the ring's
-// weights; one attempt to send them first gained nothing), all CTAs past up 1 to 3 us after their own, sums and combine 1.
+// - What the kernel before wrote (x or h) is sent for ahead of the weights; scales travel in the ring beside their
+//   weights. Behind full rings (17 MB, 3.7 us of memory time) either held up the first products, or each stage's.
+//
+// Measured (H200), share of a plain read of the same bytes. One projection in bf16: gate and up 0.92 to 0.99 from 130 MB on
+// (0.88 at 222 MB of 7168-wide rows), 0.82 to 0.87 at 59 to 67 MB. Whole block, at best: bf16 0.93 to 0.99 from 700 MB
+// on, 0.89 at 250 MB, 0.76 at 75 MB; fp8 0.86 to 0.91 from 350 MB on, 0.78 at 126 MB. A block takes about 6 us more than the
+// read: launch, routing and first loads, all CTAs' wait between up and down, sums and combine.
 #pragma once
 
 #include "device_math.cuh"
@@ -62,11 +65,14 @@ struct StreamArguments {
   int h_vectors;   // 16 bytes each, of h in shared memory, or 0
   int y_rows;      // rows of y in shared memory, or 0
   int fuse_combine;
+  int early;       // the kernel before has ended: what it wrote may be read at once
   int interleave;  // up: neighbouring tiles go to neighbouring CTAs; otherwise to the same one
 };
 
 constexpr int kPieceBytes = 512, kPieceStride = kPieceBytes + 64, kTileRows = 8;
 constexpr int kStageBytes = kTileRows * kPieceStride;
+constexpr int kTagBytes = 16, kScaleBytes = 32;  // of a stage: where it belongs; fp8: scales of gate's and up's blocks
+constexpr int kEarly = 4;  // vectors of x (or h) that a thread holds while the weights are sent for
 
 // n / d where n * d < 2^32, by d's inverse (0 stands for d = 1).
 __device__ __forceinline__ int quotient(int n, unsigned inverse) {
@@ -94,8 +100,9 @@ __device__ __forceinline__ void wait_for_stage(int stages) {
   copy_async_wait<kStages - 1>();
 }
 
+// Threads a CTA has at most: conversion needs registers.
 template <bool kFp8>
-__global__ void __launch_bounds__(512, 1) stream_gemv(const StreamArguments p) {
+__global__ void __launch_bounds__(kFp8 ? 384 : 512, 1) stream_gemv(const StreamArguments p) {
   extern __shared__ __align__(128) std::uint8_t shared[];
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
   const int g = lane >> 2, t = lane & 3;
@@ -107,7 +114,8 @@ __global__ void __launch_bounds__(512, 1) stream_gemv(const StreamArguments p) {
     return here;
   };
   int4* const groups = reinterpret_cast<int4*>(take(p.group_count * 16));
-  int4* const tags = reinterpret_cast<int4*>(take(slots * 16)) + warp * p.stages;
+  int4* const tags = reinterpret_cast<int4*>(take(slots * kTagBytes)) + warp * p.stages;
+  float* const scale_ring = reinterpret_cast<float*>(take(kFp8 ? slots * kScaleBytes : 0)) + warp * p.stages * 8;
   float* const partial = reinterpret_cast<float*>(take(p.half * 8));
   int* const picks = reinterpret_cast<int*>(take(p.pick_count * 4));
   float* const pick_weights = reinterpret_cast<float*>(take(p.pick_count * 4));
@@ -118,12 +126,20 @@ __global__ void __launch_bounds__(512, 1) stream_gemv(const StreamArguments p) {
   const std::uint8_t* const ring_pointer = shared + warp * p.stages * kStageBytes + g * kPieceStride + t * 16;
 
   launch_dependents();
-  // What the weights do not need is on its way while the routing is read.
-  const char* const all_x = static_cast<const char*>(p.phase[0].x);
-  if (p.phase[0].run && threadIdx.x * 128 < p.tokens * p.phase[0].k * 2) prefetch_l2(all_x + threadIdx.x * 128);
-  if (threadIdx.x * 32 < p.pick_count) prefetch_l2(p.pick_weights + threadIdx.x * 32);
+  // What the kernel before wrote is on its way ahead of the weights, where it has ended: behind a full ring it would
+  // come only after what all rings hold (17 MB, 3.7 us), and nobody could empty them meanwhile.
+  const auto given_index = [&](int q) { return static_cast<int>(threadIdx.x + q * blockDim.x); };
+  const uint4* const given = static_cast<const uint4*>(p.phase[p.phase[0].run ? 0 : 1].x);
+  const int given_vectors = p.phase[0].run ? p.x_elements / 8 : p.h_vectors;
+  uint4 early[kEarly];
+  if (p.early) {
+#pragma unroll
+    for (int q = 0; q < kEarly; ++q)
+      if (given_index(q) < given_vectors) early[q] = given[given_index(q)];
+  }
   const int my_pick = threadIdx.x < p.pick_count ? p.picks[threadIdx.x] : 0;
   for (int i = threadIdx.x; i < p.group_count; i += blockDim.x) groups[i] = p.groups[i];
+  const float my_weight = threadIdx.x < p.pick_count && p.phase[1].run ? p.pick_weights[my_pick] : 0;
   __syncthreads();
 
   // This CTA's tiles: up, a run of all tiles; down, all experts' tiles of a run of row blocks.
@@ -165,6 +181,14 @@ __global__ void __launch_bounds__(512, 1) stream_gemv(const StreamArguments p) {
       const std::uint8_t* source = phase.weights + (group.x * matrix_rows + where.y) * phase.row_bytes + offset;
       const long long to_up = down ? 0 : static_cast<long long>(phase.n - 4) * phase.row_bytes;
       const std::uint32_t target = ring + slot * kStageBytes + lane * 16;
+      if constexpr (kFp8) {
+        const int block = step * 4 + (lane & 3), columns = phase.k / 128;
+        if (lane < (down ? 4 : 8) && block < columns) {
+          const int row = where.y + (lane >= 4 ? phase.n : 0);
+          copy_async4(shared_address(scale_ring) + slot * kScaleBytes + lane * 4,
+                      phase.scales + (group.x * (matrix_rows / 128) + row / 128) * columns + block);
+        }
+      }
       if (offset < phase.row_bytes) {
 #pragma unroll
         for (int row = 0; row < kTileRows; ++row) {
@@ -183,24 +207,26 @@ __global__ void __launch_bounds__(512, 1) stream_gemv(const StreamArguments p) {
     const int pick = i == threadIdx.x ? my_pick : p.picks[i];
     picks[i] = pick;
     rows_of_x[i] = quotient(pick, p.topk_inverse);
-    pick_weights[i] = p.pick_weights[pick];
   }
-  wait_for_previous();  // everything above is weights and routing
+  wait_for_previous();  // everything above is weights and routing, or early
   // x in the order in which the B fragments take it: of the pairs of 8 (fp8: 16) elements first the even, then the odd.
-  const uint4* const source = static_cast<const uint4*>(p.phase[0].x);
-  uint4* const ordered = reinterpret_cast<uint4*>(x_shared);
-  for (int i = threadIdx.x; i < p.x_elements / (kFp8 ? 16 : 8); i += blockDim.x) {
-    if constexpr (kFp8) {
-      const uint4 v = source[2 * i], w = source[2 * i + 1];
-      ordered[2 * i] =
-          make_uint4(bf16x2_to_f16x2(v.x), bf16x2_to_f16x2(v.z), bf16x2_to_f16x2(w.x), bf16x2_to_f16x2(w.z));
-      ordered[2 * i + 1] =
-          make_uint4(bf16x2_to_f16x2(v.y), bf16x2_to_f16x2(v.w), bf16x2_to_f16x2(w.y), bf16x2_to_f16x2(w.w));
+  // A vector's place: bf16, its own; fp8, two neighbours' even pairs, then their odd ones. h is written in order.
+  std::uint8_t* const ordered = x_shared;
+  const auto put = [&](int i, uint4 v) {
+    if (!p.phase[0].run) {
+      reinterpret_cast<uint4*>(ordered)[i] = v;
+    } else if constexpr (kFp8) {
+      uint2* const pair = reinterpret_cast<uint2*>(ordered) + (i >> 1) * 4 + (i & 1);
+      pair[0] = make_uint2(bf16x2_to_f16x2(v.x), bf16x2_to_f16x2(v.z));
+      pair[2] = make_uint2(bf16x2_to_f16x2(v.y), bf16x2_to_f16x2(v.w));
     } else {
-      const uint4 v = source[i];
-      ordered[i] = make_uint4(v.x, v.z, v.y, v.w);
+      reinterpret_cast<uint4*>(ordered)[i] = make_uint4(v.x, v.z, v.y, v.w);
     }
-  }
+  };
+#pragma unroll
+  for (int q = 0; q < kEarly; ++q)
+    if (given_index(q) < given_vectors) put(given_index(q), p.early ? early[q] : given[given_index(q)]);
+  for (int i = given_index(kEarly); i < given_vectors; i += blockDim.x) put(i, given[i]);
   __syncthreads();
 
   int slot = 0, turn = 0;
@@ -211,7 +237,11 @@ __global__ void __launch_bounds__(512, 1) stream_gemv(const StreamArguments p) {
     if (!phase.run) continue;
     if (down && p.phase[0].run) wait_for_all_ctas(p.arrivals);
     const bool as_given = !down && p.x_elements == 0;
-    if (down && p.h_vectors > 0) {
+    if (down) {
+      for (int i = threadIdx.x; i < p.pick_count; i += blockDim.x)
+        pick_weights[i] = i == threadIdx.x ? my_weight : p.pick_weights[picks[i]];
+    }
+    if (down && p.h_vectors > 0 && p.phase[0].run) {
       for (int i = threadIdx.x; i < p.h_vectors; i += 4 * blockDim.x) {
         uint4 v[4];
 #pragma unroll
@@ -219,13 +249,12 @@ __global__ void __launch_bounds__(512, 1) stream_gemv(const StreamArguments p) {
           if (i + q * blockDim.x < p.h_vectors) v[q] = static_cast<const uint4*>(phase.x)[i + q * blockDim.x];
 #pragma unroll
         for (int q = 0; q < 4; ++q)
-          if (i + q * blockDim.x < p.h_vectors) ordered[i + q * blockDim.x] = v[q];
+          if (i + q * blockDim.x < p.h_vectors) reinterpret_cast<uint4*>(ordered)[i + q * blockDim.x] = v[q];
       }
       __syncthreads();
     }
     const std::uint8_t* const x_all =
         (down && p.h_vectors == 0) || as_given ? static_cast<const std::uint8_t*>(phase.x) : x_shared;
-    const int scale_columns = phase.k / 128;
     int unit = warp;
     for (int first_tile = 0; first_tile < tiles[which]; first_tile += phase.batch, ++turn) {
       const int last_tile = min(first_tile + phase.batch, tiles[which]);
@@ -236,16 +265,7 @@ __global__ void __launch_bounds__(512, 1) stream_gemv(const StreamArguments p) {
         const int blocks_here = min(kPieceBytes, phase.row_bytes - step * kPieceBytes) / 64;
         const std::uint8_t* const w = ring_pointer + slot * kStageBytes;
         float* const mine = sums + ((step * phase.batch + tag.w - first_tile) * p.most) * kTileRows + g;
-        float factor[4] = {};
-        if constexpr (kFp8) {
-          const int expert = tag.x & 0xffff, row = (tag.z >> 8) + (!down && g >= 4 ? phase.n : 0);
-          const float* const scale =
-              phase.scales + step * 4 +
-              (expert * ((down ? 1 : 2) * phase.n / 128) + row / 128) * static_cast<long long>(scale_columns);
-#pragma unroll
-          for (int b = 0; b < 4; ++b)
-            if (2 * b < blocks_here) factor[b] = __ldg(scale + b);
-        }
+        const float* const factors = scale_ring + slot * 8 + (!down && g >= 4 ? 4 : 0);
         // Sums of 4 * kSets picks. A takes 16 bytes a thread as they lie, so that matrix rows g and g + 8 are one weight
         // row's even and odd pairs; B's columns 0-3 are the picks' even pairs, 4-7 their odd ones.
         const auto multiply = [&]<int kSets, bool kFull, bool kAsGiven>(int first_row) {
@@ -312,8 +332,9 @@ __global__ void __launch_bounds__(512, 1) stream_gemv(const StreamArguments p) {
                   mma_f16(other[i], p0, p1, p2, p3, v[i][q].x, v[i][q].y);
                   mma_f16(other[i], p4, p5, p6, p7, v[i][q].z, v[i][q].w);
                   if (b & 1) {  // the end of a 128-wide block
+                    const float factor = factors[b / 2];
 #pragma unroll
-                    for (int c = 0; c < 4; ++c) sum[i][c] += other[i][c] * factor[b / 2], other[i][c] = 0;
+                    for (int c = 0; c < 4; ++c) sum[i][c] += other[i][c] * factor, other[i][c] = 0;
                   }
                 }
               }
