@@ -11,43 +11,8 @@
 namespace moesim {
 namespace {
 
-constexpr std::int64_t kHelperThreads = 128;
-constexpr std::int64_t kElementsPerCta = 1024;  // of an elementwise kernel, 8 a thread
-constexpr std::int64_t kMostSplit = 8;          // of K over CTAs, for products with few tiles
+constexpr std::int64_t kMostSplit = 8;  // of K over CTAs, for products with few tiles
 constexpr double kClocksPerInstruction = 4;
-constexpr double kBytes16 = 2;  // intermediates are 16-bit
-
-// An elementwise kernel: `ctas` CTAs that each read `read` bytes in `rounds` dependent rounds of loads and write
-// `write`.
-Kernel elementwise(const Device& device, std::string name, std::string stage, std::int64_t ctas, double read,
-                   double write, std::int64_t rounds) {
-  Kernel kernel;
-  kernel.name = std::move(name);
-  kernel.stage = std::move(stage);
-  kernel.helper = true;
-  ItemClass item;
-  item.steps = rounds;
-  item.stages = 1;
-  item.resident_read = Bytes(std::llround(read));
-  item.write = Bytes(std::llround(write));
-  item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
-  item.prologue_after = device.cache_round_trips(1);  // its row's place
-  item.epilogue = device.cache_round_trips(1);
-  kernel.classes = {item};
-  ItemGroup group;
-  group.count = ctas;
-  kernel.groups = {group};
-  return kernel;
-}
-
-// A kernel of `ctas` CTAs that do nothing but a dependent chain.
-Kernel chain_kernel(const Device& device, std::string name, std::string stage, std::int64_t ctas, double cycles,
-                    double round_trips) {
-  Kernel kernel = elementwise(device, std::move(name), std::move(stage), ctas, 0, 0, 1);
-  ItemClass& item = kernel.classes[0];
-  item.prologue_after = device.duration(cycles) + device.cache_round_trips(round_trips);
-  return kernel;
-}
 
 }  // namespace
 
@@ -102,6 +67,35 @@ DequantWork dequant_to_matrix(WeightFormat weights, WeightFormat activations) {
       return {0.5, 0.5};  // bit tricks on pairs, pairs scaled
   }
   return {};
+}
+
+Kernel elementwise(const Device& device, std::string name, std::string stage, std::int64_t ctas, double read,
+                   double write, std::int64_t rounds) {
+  Kernel kernel;
+  kernel.name = std::move(name);
+  kernel.stage = std::move(stage);
+  kernel.helper = true;
+  ItemClass item;
+  item.steps = rounds;
+  item.stages = 1;
+  item.resident_read = Bytes(std::llround(read));
+  item.write = Bytes(std::llround(write));
+  item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
+  item.prologue_after = device.cache_round_trips(1);  // its row's place
+  item.epilogue = device.cache_round_trips(1);
+  kernel.classes = {item};
+  ItemGroup group;
+  group.count = ctas;
+  kernel.groups = {group};
+  return kernel;
+}
+
+Kernel chain_kernel(const Device& device, std::string name, std::string stage, std::int64_t ctas, double cycles,
+                    double round_trips) {
+  Kernel kernel = elementwise(device, std::move(name), std::move(stage), ctas, 0, 0, 1);
+  ItemClass& item = kernel.classes[0];
+  item.prologue_after = device.duration(cycles) + device.cache_round_trips(round_trips);
+  return kernel;
 }
 
 std::int64_t parameter(const LowerRequest& request, const std::string& name, std::int64_t fallback) {
@@ -269,33 +263,41 @@ void add_combine(Chain& chain, const LowerRequest& request) {
   chain.add(std::move(kernel), {kHelperThreads, 32, 0});
 }
 
+void add_dense_product(Chain& chain, const LowerRequest& request, const std::string& name, const std::string& stage,
+                       std::int64_t rows, std::int64_t n, std::int64_t k, WeightFormat weights,
+                       WeightFormat activations) {
+  const Device device(request.hardware, request.clock_hz);
+  const Product product{name, stage, n, k, weights, activations};
+  TileShape tile;
+  tile.block_m = rows <= 16 ? 16 : rows <= 32 ? 32 : rows <= 64 ? 64 : 128;
+  tile.block_k = tile.block_m <= 16 ? 128 : 64;
+  Kernel kernel;
+  kernel.name = name;
+  kernel.stage = stage;
+  const RegionId region = chain.region(name, matrix_bytes(product.weights, n, k));
+  const std::int64_t blocks = divide_up(rows, tile.block_m);
+  kernel.classes = {tile_item(device, product, tile, issued_rows(device, product, tile, tile.block_m),
+                              static_cast<double>(rows) / static_cast<double>(blocks))};
+  const std::int64_t tiles = blocks * divide_up(n, tile.block_n);
+  const std::int64_t split = split_k(device, tiles, kernel.classes[0].steps, kMostSplit);
+  split_item(kernel.classes[0], device, split);
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    ItemGroup group;
+    group.count = divide_up(n, tile.block_n) * split;
+    group.region = region;
+    kernel.groups.push_back(group);
+  }
+  chain.add(std::move(kernel), tile_launch(request, product, tile, name));
+}
+
 void add_shared_experts(Chain& chain, const LowerRequest& request) {
   const MoeLayer& layer = request.layer;
   if (layer.shared_intermediate == 0) return;
   const Device device(request.hardware, request.clock_hz);
   const std::int64_t width = layer.shared_intermediate;
   const auto dense = [&](const char* name, std::int64_t n, std::int64_t k) {
-    Product product{name, "shared", n, k, layer.other_weights, default_activations(layer.other_weights)};
-    TileShape tile;
-    tile.block_m = layer.tokens <= 16 ? 16 : layer.tokens <= 32 ? 32 : layer.tokens <= 64 ? 64 : 128;
-    tile.block_k = tile.block_m <= 16 ? 128 : 64;
-    Kernel kernel;
-    kernel.name = name;
-    kernel.stage = "shared";
-    const RegionId weights = chain.region(name, matrix_bytes(product.weights, n, k));
-    const std::int64_t blocks = divide_up(layer.tokens, tile.block_m);
-    kernel.classes = {tile_item(device, product, tile, issued_rows(device, product, tile, tile.block_m),
-                                static_cast<double>(layer.tokens) / static_cast<double>(blocks))};
-    const std::int64_t tiles = blocks * divide_up(n, tile.block_n);
-    const std::int64_t split = split_k(device, tiles, kernel.classes[0].steps, kMostSplit);
-    split_item(kernel.classes[0], device, split);
-    for (std::int64_t b = 0; b < blocks; ++b) {
-      ItemGroup group;
-      group.count = divide_up(n, tile.block_n) * split;
-      group.region = weights;
-      kernel.groups.push_back(group);
-    }
-    chain.add(std::move(kernel), tile_launch(request, product, tile, name));
+    add_dense_product(chain, request, name, "shared", layer.tokens, n, k, layer.other_weights,
+                      default_activations(layer.other_weights));
   };
   dense("shared_up", layer.gated ? 2 * width : width, layer.hidden);
   const std::int64_t ctas = layer.tokens * divide_up(width, kElementsPerCta);

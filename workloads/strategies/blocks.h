@@ -52,6 +52,8 @@ class Chain {
   RegionId region(std::string name, Bytes bytes) { return builder_.add_region(std::move(name), bytes); }
   // Nothing when the kernel does not fit a unit; the reason is kept.
   void add(Kernel kernel, const LaunchShape& shape);
+  // The kernels of a plan that is a chain too.
+  void append(ExecutionPlan plan) { last_ = builder_.append(std::move(plan), last_); }
   [[nodiscard]] bool wants(const std::string& stage) const { return request_.stage.empty() || request_.stage == stage; }
   // The plan, or why there is none.
   Lowered seal();
@@ -65,6 +67,22 @@ class Chain {
 
 // The value of a parameter, or `fallback`.
 std::int64_t parameter(const LowerRequest& request, const std::string& name, std::int64_t fallback);
+
+// An elementwise kernel: `ctas` CTAs that each read `read` bytes, which are in the cache, in `rounds` dependent rounds of
+// loads and write `write`.
+Kernel elementwise(const Device& device, std::string name, std::string stage, std::int64_t ctas, double read,
+                   double write, std::int64_t rounds);
+// A kernel of `ctas` CTAs that do nothing but a dependent chain.
+Kernel chain_kernel(const Device& device, std::string name, std::string stage, std::int64_t ctas, double cycles,
+                    double round_trips);
+inline constexpr std::int64_t kHelperThreads = 128;
+inline constexpr std::int64_t kElementsPerCta = 1024;  // of an elementwise kernel, 8 a thread
+inline constexpr double kBytes16 = 2;                  // intermediates are 16-bit
+
+// A dense product of `rows` rows with weights [n, k], its tiles split over K so that every unit streams.
+void add_dense_product(Chain& chain, const LowerRequest& request, const std::string& name, const std::string& stage,
+                       std::int64_t rows, std::int64_t n, std::int64_t k, WeightFormat weights,
+                       WeightFormat activations);
 
 // --- helper kernels; each adds itself to the chain when its stage is wanted ---
 
