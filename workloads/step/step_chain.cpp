@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "sim/units/check.h"
-#include "workloads/strategies/gemv.h"
+#include "workloads/step/dense_product.h"
 
 namespace moesim {
 namespace {
@@ -47,9 +47,10 @@ WeightFormat StepChain::activations_for(WeightFormat weights) const {
 }
 
 void StepChain::product(StepPart part, const WeightMatrix& matrix) {
-  add_dense_product(chain_, request_, matrix.name, std::string(step_part_key(part)), step_.tokens(),
-                    matrix.n * matrix.count, matrix.k, matrix.format, activations_for(matrix.format));
-  parts_.push_back(part);
+  const Product product{
+      matrix.name, "", matrix.n * matrix.count, matrix.k, matrix.format, activations_for(matrix.format)};
+  DenseKernel dense = dense_kernel(device_, product, step_.tokens(), region(matrix.name, bytes_of(matrix)));
+  add(part, std::move(dense.kernel), dense.shape);
 }
 
 void StepChain::elementwise(const std::string& name, std::int64_t read, std::int64_t written) {
