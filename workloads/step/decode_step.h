@@ -13,9 +13,9 @@
 namespace moesim {
 
 struct StepOptions {
-  std::int64_t context = 4096;          // tokens of context of each sequence
-  WeightFormat cache{Dtype::kBf16, 0};  // of the KV cache
-  std::optional<std::int64_t> layers;   // decoder layers, from the first on; nullopt: all
+  std::int64_t context = 4096;              // tokens of context of each sequence
+  WeightFormat cache{Dtype::kBf16, 0};      // of the KV cache
+  std::optional<std::int64_t> layers = {};  // decoder layers, from the first on; nullopt: all
 };
 
 // tp devices share each matrix, ep devices each have experts and sequences of their own: tp x ep in all.
