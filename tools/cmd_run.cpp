@@ -11,7 +11,6 @@
 #include "tools/progress.h"
 #include "traces/routed_trace.h"
 #include "traces/views/catalogue.h"
-#include "workloads/model_config.h"
 #include "workloads/studies/concurrency.h"
 
 namespace moesim {
@@ -33,6 +32,7 @@ struct RunFlags {
   std::string seed = "1";
   std::string tp = "1", ep = "1";
   std::optional<std::string> weights, activations, clock;
+  ModelFlags model_flags;
   HardwareFlags hardware;
   CalibrationFlags calibration;
   bool explain = false;
@@ -42,7 +42,7 @@ struct RunFlags {
 // A trace has its own tokens and samples: what is asked for beside it must agree.
 void read_trace(const RunFlags& flags, ConcurrencyRequest& request) {
   const std::string& path = request.routing.trace_file;
-  request.trace = read_routed_trace(path, request.model.experts);
+  request.trace = read_routed_trace(path, request.model.experts + request.model.zero_experts);
   const RoutedBatch& first = request.trace.front();
   if (first.topk != request.model.topk) {
     throw InputError({path, "", fmt::format("{} experts a token", first.topk),
@@ -88,7 +88,8 @@ ConcurrencyRequest request_of(const RunFlags& flags) {
   request.ep = parse_whole("--ep", flags.ep, 1, kMostDevices);
   request.explain = flags.explain;
 
-  request.model = load_model(flags.model);
+  request.model = flags.model_flags.load(flags.model);
+  request.model_overrides = flags.model_flags.overrides;
   if (flags.weights) request.model.expert_weights = parse_format(*flags.weights, "--weights");
   request.activations = flags.activations ? parse_format(*flags.activations, "--activations")
                                           : default_activations(request.model.expert_weights);
@@ -153,6 +154,7 @@ std::function<CommandResult()> define(FlagSet& set) {
   set.value("--activations", "FORMAT", flags->activations, "Inputs of the projections [default: as is usual]");
   set.value("--clock", "FREQUENCY", flags->clock,
             "Of the units: boost, sustained (under a power cap) or as in 1.7GHz [default: boost]");
+  flags->model_flags.add(set);
   flags->hardware.add(set);
   flags->calibration.add(set);
   set.on("--explain", flags->explain, "Also where the time goes, and the kernels at the first concurrency");

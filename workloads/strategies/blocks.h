@@ -82,6 +82,10 @@ void add_permute(Chain& chain, const LowerRequest& request);
 void add_activation(Chain& chain, const LowerRequest& request);
 // Weighted sum of a token's picks, in token order.
 void add_combine(Chain& chain, const LowerRequest& request);
+// Latent MoE: the hidden state of all tokens to the width of the routed experts, and the combined rows back. Nothing in
+// other layers.
+void add_to_latent(Chain& chain, const LowerRequest& request);
+void add_from_latent(Chain& chain, const LowerRequest& request);
 // Shared experts' FFN, as dense products of all tokens.
 void add_shared_experts(Chain& chain, const LowerRequest& request);
 

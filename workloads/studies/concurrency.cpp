@@ -107,7 +107,8 @@ void mark_winner(std::vector<StrategyRow>& rows, const std::vector<StrategyChoic
 
 RoutedBatch batch_of(const ConcurrencyRequest& request, std::int64_t concurrency, std::size_t sample) {
   if (request.routing.kind == RoutingKind::kTrace) return request.trace[sample];
-  return draw_batch(request.routing, request.model.experts, request.model.topk, concurrency, request.seed, sample);
+  const std::int64_t choices = request.model.experts + request.model.zero_experts;
+  return draw_batch(request.routing, choices, request.model.topk, concurrency, request.seed, sample);
 }
 
 std::size_t sample_count(const ConcurrencyRequest& request) {
@@ -144,6 +145,7 @@ Provenance provenance_of(const ConcurrencyRequest& request) {
   p.clock_hz = request.options.clock_hz.value_or(request.hardware[Hw::kClockBoost]);
   p.model = request.model.name;
   p.model_file = request.model.file;
+  p.model_overrides = request.model_overrides;
   p.weights = format_name(request.model.expert_weights);
   p.activations = format_name(request.activations);
   p.scope = scope_name(request.options.scope);
@@ -172,8 +174,10 @@ ConcurrencyPoint simulate_point(const ConcurrencyRequest& request, std::int64_t 
     const auto active = static_cast<double>(layer.active);
     const auto picks = static_cast<double>(layer.picks);
     point.distinct_experts += active;
-    point.duplicate_share += 1 - active / picks;
-    point.rows_per_expert += picks / active;
+    if (layer.picks > 0) {  // none where all picks are of zero experts
+      point.duplicate_share += 1 - active / picks;
+      point.rows_per_expert += picks / active;
+    }
     bool matrix_bound = false;
     bounds.push_back(bound(layer, request.hardware, request.options, &matrix_bound).as_double());
     matrix_bounds += matrix_bound ? 1 : 0;
