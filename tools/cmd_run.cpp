@@ -12,7 +12,6 @@
 #include "tools/progress.h"
 #include "traces/routed_trace.h"
 #include "traces/views/catalogue.h"
-#include "workloads/model_config.h"
 #include "workloads/studies/concurrency.h"
 
 namespace moesim {
@@ -38,6 +37,7 @@ struct RunFlags {
   std::string tp = "1", ep = "1";
   std::optional<std::string> weights, other_weights, activations, clock;
   std::optional<std::string> context, kv_dtype, layers;  // of a step
+  ModelFlags model_flags;
   HardwareFlags hardware;
   CalibrationFlags calibration;
   bool explain = false;
@@ -56,7 +56,7 @@ WeightFormat parse_cache_format(const std::string& text) {
 // A trace has its own tokens and samples: what is asked for beside it must agree.
 void read_trace(const RunFlags& flags, ConcurrencyRequest& request) {
   const std::string& path = request.routing.trace_file;
-  request.trace = read_routed_trace(path, request.model.experts);
+  request.trace = read_routed_trace(path, request.model.experts + request.model.zero_experts);
   const RoutedBatch& first = request.trace.front();
   if (first.topk != request.model.topk) {
     throw InputError({path, "", fmt::format("{} experts a token", first.topk),
@@ -132,7 +132,8 @@ ConcurrencyRequest request_of(const RunFlags& flags) {
   request.explain = flags.explain;
   read_step(flags, request);
 
-  request.model = load_model(flags.model);
+  request.model = flags.model_flags.load(flags.model);
+  request.model_overrides = flags.model_flags.overrides;
   if (flags.weights) request.model.expert_weights = parse_format(*flags.weights, "--weights");
   if (flags.other_weights) set_other_weights(request.model, parse_format(*flags.other_weights, "--other-weights"));
   request.activations = flags.activations ? parse_format(*flags.activations, "--activations")
@@ -208,6 +209,7 @@ std::function<CommandResult()> define(FlagSet& set) {
   set.value("--activations", "FORMAT", flags->activations, "Inputs of the projections [default: as is usual]");
   set.value("--clock", "FREQUENCY", flags->clock,
             "Of the units: boost, sustained (under a power cap) or as in 1.7GHz [default: boost]");
+  flags->model_flags.add(set);
   flags->hardware.add(set);
   flags->calibration.add(set);
   set.on("--explain", flags->explain, "Also where the time goes, and the kernels at the first concurrency");

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "workloads/dtype.h"
@@ -49,7 +50,7 @@ struct Mixer {
   std::int64_t small_parameters = 0;  // norms, biases, convolutions: counted, their time neglected
 };
 
-// One decoder layer: a mixer, then an FFN: MoE, dense, both side by side (a dense residual), or neither.
+// One decoder layer (of LongCat's, which hold two mixers and two dense FFNs each, a half): a mixer, then an FFN: MoE, dense, both side by side (a dense residual), or neither.
 struct DecoderLayer {
   std::optional<std::size_t> mixer;  // index into MoeModel::mixers
   bool moe = false;
@@ -59,10 +60,11 @@ struct DecoderLayer {
 };
 
 struct MoeModel {
-  std::string name;    // "qwen3.5-397b-a17b-fp8"
-  std::string family;  // model_type of the config, "qwen3_5_moe"
-  std::string source;  // where the values were read
-  std::string file;    // file it was read from
+  std::string name;                                          // "qwen3.5-397b-a17b-fp8"
+  std::string family;                                        // model_type of the config, "qwen3_5_moe"
+  std::string source;                                        // where the values were read
+  std::string file;                                          // file it was read from
+  std::vector<std::pair<std::string, std::string>> origins;  // of each value: key, family's default or override
 
   std::int64_t hidden = 0;               // H
   std::int64_t expert_intermediate = 0;  // I of one routed expert

@@ -22,6 +22,10 @@ Bytes layer_bytes(const MoeLayer& layer, const PredictOptions& options) {
   const std::int64_t shared = layer.shared_intermediate;
   const Bytes router = matrix_bytes({Dtype::kBf16, 0}, layer.router_experts, layer.hidden);
   Bytes total = experts + router;
+  if (layer.latent > 0) {
+    total += matrix_bytes(layer.other_weights, layer.latent, layer.hidden) +
+             matrix_bytes(layer.other_weights, layer.hidden, layer.latent);
+  }
   if (shared > 0) {
     total += matrix_bytes(layer.other_weights, layer.gated ? 2 * shared : shared, layer.hidden) +
              matrix_bytes(layer.other_weights, layer.hidden, shared);
@@ -145,7 +149,7 @@ Duration bound(const MoeLayer& layer, const HardwareModel& hardware, const Predi
   const double bytes = layer_bytes(layer, options).as_double();
   const Duration stream = duration_from_seconds(bytes / highest_read_rate(hardware));
   double elements = 0;  // useful multiply-adds per expert row
-  const auto hidden = static_cast<double>(layer.hidden);
+  const auto hidden = static_cast<double>(layer.expert_hidden());
   if (options.stage.empty() || options.stage == "gemm1") elements += static_cast<double>(layer.up_width()) * hidden;
   if (options.stage.empty() || options.stage == "gemm2") elements += static_cast<double>(layer.intermediate) * hidden;
   const Duration work =

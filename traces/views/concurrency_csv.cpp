@@ -88,6 +88,9 @@ std::vector<Cell> cells_of(const ConcurrencyPoint& point, const StrategyRow& row
                                         {"samples", fmt::format("{}", p.samples)},
                                         {"seed", fmt::format("{}", p.seed)}};
   cells.insert(cells.end(), provenance.begin(), provenance.end());
+  if (!p.model_overrides.empty()) {
+    cells.push_back({"model_overrides", fmt::format("{}", fmt::join(p.model_overrides, " "))});
+  }
   return cells;
 }
 

@@ -158,6 +158,7 @@ void write_concurrency_json(const ConcurrencyStudy& study, std::ostream& out) {
                     {"layers", p.step->layers},
                     {"layers_of_model", p.step->layers_of_model}};
   }
+  if (!p.model_overrides.empty()) json["model"]["overrides"] = p.model_overrides;
   Json& constants = json["constants"] = Json::array();
   for (const StrategyConstants& of_strategy : p.constants) constants.push_back(constants_json(of_strategy));
   Json& rows = json["rows"] = Json::array();

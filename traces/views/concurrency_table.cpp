@@ -29,6 +29,7 @@ void write_provenance(const Provenance& p, std::ostream& out) {
   out << fmt::format("moesim {}, {}, launch {}, {}\n", p.tool_version, what, p.launch, p.calibration);
   out << fmt::format("model    {} ({}), weights {}, activations {}{}\n", p.model, p.model_file, p.weights,
                      p.activations, shard);
+  for (const std::string& assignment : p.model_overrides) out << fmt::format("override {}\n", assignment);
   out << fmt::format("device   {}: {} ({}, {}), clock {}\n", p.device, p.device_title, p.device_file, p.device_hash,
                      format_quantity(p.clock_hz, Dimension::kFrequency));
   for (const std::string& assignment : p.overrides) out << fmt::format("set      {}\n", assignment);

@@ -29,10 +29,11 @@ TileShape bulk_tile(const Device& device, const Product& product, std::int64_t r
   return tile;
 }
 
-TileShape copied_tile(std::int64_t rows) {
+TileShape copied_tile(const Device& device, const Product& product, std::int64_t rows) {
   TileShape tile;
   tile.block_m = rows <= 16 ? 16 : rows <= 32 ? 32 : rows <= 64 ? 64 : 128;
   tile.block_k = tile.block_m <= 16 ? 128 : 64;
+  fit_buffers(device, product, tile);
   return tile;
 }
 
@@ -53,7 +54,7 @@ std::int64_t split_of(const Device& device, const Product& product, const TileSh
 
 DenseKernel dense_kernel(const Device& device, const Product& product, std::int64_t rows, RegionId weights) {
   const bool bulk = static_cast<std::int64_t>(device.constant(Hw::kMatrixAsyncRows)) > kSynchronousRows;
-  const TileShape tile = bulk ? bulk_tile(device, product, rows) : copied_tile(rows);
+  const TileShape tile = bulk ? bulk_tile(device, product, rows) : copied_tile(device, product, rows);
   const std::int64_t blocks = divide_up(rows, tile.block_m);
   const std::int64_t columns = divide_up(product.n, tile.block_n);
   DenseKernel dense;

@@ -37,7 +37,7 @@ double dense_work(const DecodeStep& step) {
 
 double expert_work(const MoeLayer& layer) {
   return static_cast<double>(layer.picks) * static_cast<double>(layer.up_width() + layer.intermediate) *
-         static_cast<double>(layer.hidden);
+         static_cast<double>(layer.expert_hidden());
 }
 
 PredictionOrInfeasible predict_one(const DecodeStep& step, const HardwareModel& hardware, const StrategyChoice& choice,

@@ -44,6 +44,14 @@ void add_moe(StepMemory& memory, const DecodeStep& step, const DecoderLayer& lay
   const std::int64_t width = divide_up(model.expert_intermediate, step.tp);
   memory.experts += ffn_bytes(model, model.expert_weights, hidden, width) * divide_up(model.experts, step.ep);
   memory.shared += ffn_bytes(model, model.other_weights, model.hidden, divide_up(model.shared_intermediate, step.tp));
+  if (model.latent > 0) {
+    memory.shared += matrix_bytes(model.other_weights, model.latent, model.hidden) +
+                     matrix_bytes(model.other_weights, model.hidden, model.latent);
+  }
+  if (model.expert_bias) {
+    const std::int64_t rows = (model.gated ? 2 * width : width) + hidden;
+    memory.rest += Bytes(rows * divide_up(model.experts, step.ep) * kSmallBytes);
+  }
   if (!layer.hash_routed) {
     memory.routers += matrix_bytes(kRouterFormat, model.experts + model.zero_experts, model.hidden);
   }

@@ -14,8 +14,9 @@
 namespace moesim {
 
 struct StepMemory {
-  Bytes attention, dense, routers, experts, shared, head;  // matrices that every step reads, but for idle experts
-  Bytes rest;                                              // embeddings, small parameters
+  // Matrices that every step reads, but for idle experts; `shared` with the projections to a latent width and back.
+  Bytes attention, dense, routers, experts, shared, head;
+  Bytes rest;  // embeddings, biases, small parameters
   Bytes cache, state;
 
   [[nodiscard]] Bytes weights() const { return attention + dense + routers + experts + shared + head + rest; }

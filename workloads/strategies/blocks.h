@@ -72,17 +72,9 @@ std::int64_t parameter(const LowerRequest& request, const std::string& name, std
 // loads and write `write`.
 Kernel elementwise(const Device& device, std::string name, std::string stage, std::int64_t ctas, double read,
                    double write, std::int64_t rounds);
-// A kernel of `ctas` CTAs that do nothing but a dependent chain.
-Kernel chain_kernel(const Device& device, std::string name, std::string stage, std::int64_t ctas, double cycles,
-                    double round_trips);
 inline constexpr std::int64_t kHelperThreads = 128;
 inline constexpr std::int64_t kElementsPerCta = 1024;  // of an elementwise kernel, 8 a thread
 inline constexpr double kBytes16 = 2;                  // intermediates are 16-bit
-
-// A dense product of `rows` rows with weights [n, k], its tiles split over K so that every unit streams.
-void add_dense_product(Chain& chain, const LowerRequest& request, const std::string& name, const std::string& stage,
-                       std::int64_t rows, std::int64_t n, std::int64_t k, WeightFormat weights,
-                       WeightFormat activations);
 
 // --- helper kernels; each adds itself to the chain when its stage is wanted ---
 
@@ -100,6 +92,10 @@ void add_permute(Chain& chain, const LowerRequest& request);
 void add_activation(Chain& chain, const LowerRequest& request);
 // Weighted sum of a token's picks, in token order.
 void add_combine(Chain& chain, const LowerRequest& request);
+// Latent MoE: the hidden state of all tokens to the width of the routed experts, and the combined rows back. Nothing in
+// other layers.
+void add_to_latent(Chain& chain, const LowerRequest& request);
+void add_from_latent(Chain& chain, const LowerRequest& request);
 // Shared experts' FFN, as dense products of all tokens.
 void add_shared_experts(Chain& chain, const LowerRequest& request);
 

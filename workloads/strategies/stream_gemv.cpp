@@ -16,7 +16,6 @@
 #include "sim/units/integer.h"
 #include "workloads/strategies/blocks.h"
 #include "workloads/strategies/catalogue.h"
-#include "workloads/strategies/gemv.h"
 #include "workloads/strategies/persistent_stream.h"
 
 namespace moesim {
@@ -46,6 +45,15 @@ constexpr ParameterInfo kParameters[] = {
      1 << 20},
 };
 
+// Instructions of a warp before, in (beside products and conversions) and after the K loop: means of the Triton kernels
+// compiled for sm_90a, 88 to 172, 70 to 190, 70 to 209.
+constexpr double kCodeBefore = 140, kStepCode = 100, kCodeAfter = 140;
+
+struct GemvShape {
+  std::int64_t block_n, block_k, warps, stages;
+  LaunchShape launch;
+};
+
 GemvShape shape_of(const LowerRequest& request, const std::string& prefix, const GemvShape& defaults) {
   GemvShape shape = defaults;
   shape.block_n = parameter(request, prefix + ".block_n", defaults.block_n);
@@ -58,6 +66,32 @@ GemvShape shape_of(const LowerRequest& request, const std::string& prefix, const
   return shape;
 }
 
+// An item that streams `rows` weight rows of K `k`, `picks` times one after another.
+ItemClass gemv_item(const Device& device, WeightFormat format, const GemvShape& shape, std::int64_t rows,
+                    std::int64_t k, std::int64_t picks, double bytes_of_pick, double written) {
+  ItemClass item;
+  item.steps = picks * divide_up(k, shape.block_k);
+  item.stages = static_cast<double>(shape.stages);
+  item.read = Bytes(std::llround(bytes_of_pick * static_cast<double>(picks)));
+  item.write = Bytes(std::llround(written));
+  const auto steps = static_cast<double>(item.steps);
+  const double weights = static_cast<double>(rows * shape.block_k);  // of a step; masked lanes compute too
+  const DequantWork dequant = dequant_to_float(format);
+  const double multiply_adds = weights * (1 + dequant.multiply_adds);
+  const double conversions = weights * dequant.conversions;
+  item.pipe_seconds[static_cast<std::size_t>(PipeKind::kVector)] = device.vector_seconds(multiply_adds, conversions);
+  item.pipe_seconds[static_cast<std::size_t>(PipeKind::kLoadPort)] =
+      device.load_port_seconds(item.read.as_double() / steps);
+  // The warps of one CTA issue at most one instruction a clock each; then the partial sums' on-chip exchange.
+  const double lanes = static_cast<double>(shape.launch.threads);
+  item.step_latency = device.duration((multiply_adds + conversions) / lanes + device.constant(Hw::kSharedLatency)) +
+                      device.code(kStepCode);
+  item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
+  item.prologue_after = device.cache_round_trips(1) + device.code(kCodeBefore);  // the pick's expert
+  item.epilogue = device.cache_round_trips(1) + device.code(kCodeAfter);         // a tree over the lanes, results out
+  return item;
+}
+
 void add_up(Chain& chain, const LowerRequest& request, const GemvShape& shape) {
   const MoeLayer& layer = request.layer;
   const Device device(request.hardware, request.clock_hz);
@@ -66,7 +100,7 @@ void add_up(Chain& chain, const LowerRequest& request, const GemvShape& shape) {
   Kernel kernel;
   kernel.name = kernel.stage = "gemm1";
   ItemClass item =
-      gemv_item(device, layer.weights, shape, matrices * shape.block_n, layer.hidden, 1,
+      gemv_item(device, layer.weights, shape, matrices * shape.block_n, layer.expert_hidden(), 1,
                 layer.up_bytes().as_double() / static_cast<double>(blocks), 2.0 * static_cast<double>(shape.block_n));
   item.first_share = static_cast<double>(layer.active) / static_cast<double>(layer.picks);
   kernel.classes = {item};
@@ -80,7 +114,7 @@ void add_up(Chain& chain, const LowerRequest& request, const GemvShape& shape) {
 void add_down(Chain& chain, const LowerRequest& request, const GemvShape& shape, bool per_token) {
   const MoeLayer& layer = request.layer;
   const Device device(request.hardware, request.clock_hz);
-  const std::int64_t blocks = divide_up(layer.hidden, shape.block_n);
+  const std::int64_t blocks = divide_up(layer.expert_hidden(), shape.block_n);
   const double bytes = layer.down_bytes().as_double() / static_cast<double>(blocks);
   const double written = 2.0 * static_cast<double>(shape.block_n);
   const double first_share = static_cast<double>(layer.active) / static_cast<double>(layer.picks);
@@ -124,13 +158,19 @@ Lowered lower(const LowerRequest& request) {
       request, "down", wide ? GemvShape{4, 1024, 2, 1, {64, 125, 32}} : GemvShape{8, 128, 1, 1, {32, 72, 128}});
   const bool per_token = parameter(request, "down.per_token", wide ? 1 : 0) != 0;
   Chain chain(request);
-  if (request.scope == Scope::kMoeLayer) add_routing(chain, request, false, 1);
+  if (request.scope == Scope::kMoeLayer) {
+    add_routing(chain, request, false, 1);
+    add_to_latent(chain, request);
+  }
   if (layer.picks > 0) {
     add_up(chain, request, up);
     add_down(chain, request, down, per_token);
   }
   if (!per_token) add_combine(chain, request);
-  if (request.scope == Scope::kMoeLayer) add_shared_experts(chain, request);
+  if (request.scope == Scope::kMoeLayer) {
+    add_from_latent(chain, request);
+    add_shared_experts(chain, request);
+  }
   return chain.seal();
 }
 

@@ -112,7 +112,8 @@ void mark_winner(std::vector<StrategyRow>& rows, const std::vector<StrategyChoic
 
 RoutedBatch batch_of(const ConcurrencyRequest& request, std::int64_t concurrency, std::size_t number) {
   if (request.routing.kind == RoutingKind::kTrace) return request.trace[number % request.trace.size()];
-  return draw_batch(request.routing, request.model.experts, request.model.topk, concurrency, request.seed, number);
+  const std::int64_t choices = request.model.experts + request.model.zero_experts;
+  return draw_batch(request.routing, choices, request.model.topk, concurrency, request.seed, number);
 }
 
 std::int64_t count_moe(const MoeModel& model, std::int64_t layers) {
@@ -170,6 +171,7 @@ Provenance provenance_of(const ConcurrencyRequest& request) {
   p.clock_hz = request.options.clock_hz.value_or(request.hardware[Hw::kClockBoost]);
   p.model = request.model.name;
   p.model_file = request.model.file;
+  p.model_overrides = request.model_overrides;
   p.weights = format_name(request.model.expert_weights);
   p.activations = format_name(request.activations);
   p.scope = scope_name(request.options.scope);
@@ -209,8 +211,10 @@ ConcurrencyPoint simulate_point(const ConcurrencyRequest& request, std::int64_t 
       const auto active = static_cast<double>(layer.active);
       const auto picks = static_cast<double>(layer.picks);
       point.distinct_experts += active;
-      point.duplicate_share += 1 - active / picks;
-      point.rows_per_expert += picks / active;
+      if (layer.picks > 0) {  // none where all picks are of zero experts
+        point.duplicate_share += 1 - active / picks;
+        point.rows_per_expert += picks / active;
+      }
       ++layers;
     }
     bool matrix_bound = false;

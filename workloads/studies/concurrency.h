@@ -22,6 +22,7 @@ namespace moesim {
 struct ConcurrencyRequest {
   std::string tool_version;
   MoeModel model;
+  std::vector<std::string> model_overrides;  // what was applied to `model`, for the record
   WeightFormat activations;
   HardwareModel hardware;
   std::vector<std::string> overrides;  // what was applied to `hardware`, for the record
@@ -59,6 +60,7 @@ struct Provenance {
   std::vector<std::string> overrides;
   double clock_hz = 0;
   std::string model, model_file, weights, activations;
+  std::vector<std::string> model_overrides;
   std::string scope, launch, routing;
   std::int64_t samples = 0;
   std::uint64_t seed = 0;
