@@ -220,6 +220,26 @@ void apply_overrides(const ModelOverrides& stated, MoeModel& model) {
   }
 }
 
+// Counts of parameters are sums of 64-bit integers.
+void check_size(const ConfigReader& reader, const MoeModel& model) {
+  constexpr double kMostParameters = 1e17;
+  const auto as_double = [](std::int64_t value) { return static_cast<double>(value); };
+  double parameters = as_double(model.vocabulary) * as_double(model.hidden);
+  for (const DecoderLayer& layer : model.decoder_layers) {
+    double width = as_double(layer.dense_intermediate);
+    if (layer.moe)
+      width += as_double(model.experts) * as_double(model.expert_intermediate) + as_double(model.shared_intermediate);
+    parameters += 3 * as_double(std::max(model.hidden, model.latent)) * width;
+    if (!layer.mixer) continue;
+    for (const WeightMatrix& matrix : model.mixers[*layer.mixer].before) parameters += as_double(matrix.parameters());
+    for (const WeightMatrix& matrix : model.mixers[*layer.mixer].after) parameters += as_double(matrix.parameters());
+  }
+  if (parameters > kMostParameters) {
+    refuse(reader.config(), fmt::format("{:.1e} parameters", parameters),
+           fmt::format("at most {:.0e}", kMostParameters));
+  }
+}
+
 void check_topk(const ConfigReader& reader, const Keys& expert_names, const MoeModel& model) {
   const auto named = [&](const char* name, const Keys& keys) {
     const std::optional<JsonView> view = reader.overrides().text(name) ? std::nullopt : reader.find(keys);
@@ -378,6 +398,7 @@ MoeModel read_model(const JsonDocument& document, const std::optional<JsonDocume
   read_weight_formats(root, reader.config(), find_quantisation(root, reader.config(), sidecar), model);
   apply_overrides(overrides, model);
   check_topk(reader, expert_names, model);
+  check_size(reader, model);
   note_origins(reader, family, std::move(recalled), model);
   return model;
 }

@@ -7,7 +7,7 @@
 #include "hwmodels/build_machine.h"
 #include "hwmodels/loader.h"
 #include "tests/testkit/kernels.h"
-#include "tests/testkit/models.h"
+#include "tests/testkit/step_models.h"
 #include "tests/testkit/steps.h"
 
 namespace moesim {

@@ -1,4 +1,4 @@
-// Models built by hand.
+// Small models.
 #pragma once
 
 #include "workloads/moe_model.h"
@@ -7,12 +7,9 @@ namespace moesim::testkit {
 
 // 8 experts of 256 x 128, top 2: at one token less than one wave on any device.
 MoeModel tiny_model();
-// The tiny model as a whole: 4 layers, of which the first has a dense FFN; full and linear attention in turn.
-MoeModel tiny_step_model();
-
-// Whole models, with the sizes of their published configs and the matrices that engines fuse.
-MoeModel mixtral_model();      // grouped-query attention, bf16
-MoeModel deepseek_v3_model();  // latent attention with absorbed projections, three dense layers, fp8 in blocks
-MoeModel qwen35_model();       // 397B: three layers of gated delta net to one of grouped-query attention, fp8 in blocks
+// Experts of two matrices that work at a quarter of the hidden width.
+MoeModel tiny_latent_model();
+// A third of what the router picks from are zero experts.
+MoeModel tiny_zero_model();
 
 }  // namespace moesim::testkit

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "hwmodels/loader.h"
-#include "tests/testkit/models.h"
+#include "tests/testkit/step_models.h"
 #include "tests/testkit/steps.h"
 #include "workloads/step/step_memory.h"
 

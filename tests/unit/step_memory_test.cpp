@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "hwmodels/loader.h"
-#include "tests/testkit/models.h"
+#include "tests/testkit/step_models.h"
 #include "tests/testkit/steps.h"
 
 namespace moesim {
