@@ -1,5 +1,7 @@
 #include "workloads/step/predict_step.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "hwmodels/build_machine.h"
@@ -79,10 +81,13 @@ Duration step_bound(const DecodeStep& step, const HardwareModel& hardware, const
 }
 
 void check_step_model(const MoeModel& model) {
-  if (model.decoder_layers.empty() || model.vocabulary == 0) {
-    throw InputError(
-        {model.file, "", "a model without decoder layers or vocabulary", "what a whole step needs (--scope step)", ""});
-  }
+  const char* missing = model.decoder_layers.empty() ? "decoder layers"
+                        : model.mixers.empty()       ? "attention"
+                        : model.vocabulary == 0      ? "vocabulary"
+                                                     : nullptr;
+  if (missing == nullptr) return;
+  throw InputError({model.file, "", fmt::format("a model without {}", missing),
+                    "layers with attention, and a vocabulary: what --scope step simulates", ""});
 }
 
 }  // namespace moesim

@@ -15,7 +15,7 @@ PredictionOrInfeasible predict_step(const DecodeStep& step, const HardwareModel&
 Duration step_bound(const DecodeStep& step, const HardwareModel& hardware, const PredictOptions& options,
                     bool* matrix_bound);
 
-// Decoder layers of the model, mixers and vocabulary known? Throws InputError (file of the model) where not.
+// Throws InputError (file of the model) where decoder layers, attention or vocabulary are not known.
 void check_step_model(const MoeModel& model);
 
 }  // namespace moesim
