@@ -166,8 +166,8 @@ Listing show_model(const MoeModel& model) {
       {{"mixer_parameters_billion", "attention, 10^9"}, billions(total.mixers)},
       {{"shared_parameters_billion", "shared experts, 10^9"}, billions(total.shared_experts)},
       {{"dense_parameters_billion", "dense FFNs, 10^9"}, billions(total.dense)},
-      {{"embedding_parameters_billion", "embeddings and head, 10^9"}, billions(total.embeddings + total.head)},
-      {{"origins", "where each value is from"}, origin_lines(model)},
+      {{"embedding_parameters_billion", "embeddings, head, 10^9"}, billions(total.embeddings + total.head)},
+      {{"origins", "origin of each value"}, origin_lines(model)},
   };
   return listing;
 }

@@ -99,10 +99,18 @@ Kinds chunked(const ConfigReader& reader, std::int64_t layers) {
   });
 }
 
-// GLM-5.2: some layers take the tokens that the indexer of an earlier one chose.
-Kinds with_shared_index(const JsonView& list, Kinds kinds) {
-  for (std::size_t layer = 0; layer < kinds.size() && layer < list.size(); ++layer) {
-    if (list.at(layer).as_string() == "shared" && kinds[layer] == kFull) kinds[layer] = "shared_index";
+// Some layers take the tokens that the indexer of an earlier one chose: a list says which, or (GLM-5.2) all but every
+// index_topk_freq-th after the first ones.
+Kinds with_shared_index(const ConfigReader& reader, Kinds kinds) {
+  const std::optional<JsonView> list = reader.find({"indexer_types"});
+  const std::int64_t every = reader.whole_or({"index_topk_freq"}, 1, 1, kMaxLayers);
+  const std::int64_t offset = reader.whole_or({"index_skip_topk_offset"}, 1, 0, kMaxLayers);
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    const auto layer = static_cast<std::int64_t>(i);
+    const bool listed = list && list->is_array() && i < list->size();
+    const bool shared =
+        listed ? list->at(i).as_string() == "shared" : std::max<std::int64_t>(layer - offset + 1, 0) % every != 0;
+    if (shared && kinds[i] == kFull) kinds[i] = "shared_index";
   }
   return kinds;
 }
@@ -142,8 +150,7 @@ Kinds from_keys(const ConfigReader& reader, std::int64_t layers) {
 
 std::vector<std::string> mixer_kinds(const ConfigReader& reader, std::int64_t layers) {
   Kinds kinds = from_keys(reader, layers);
-  const std::optional<JsonView> index = reader.find({"indexer_types"});
-  return index && index->is_array() ? with_shared_index(*index, std::move(kinds)) : kinds;
+  return reader.has("index_topk") ? with_shared_index(reader, std::move(kinds)) : kinds;
 }
 
 }  // namespace moesim

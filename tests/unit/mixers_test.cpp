@@ -136,6 +136,9 @@ TEST(Mixers, LatentAttentionAbsorbsItsUpProjections) {
   EXPECT_EQ(names(shared)[1], "mla_shared_index");
   EXPECT_EQ(shared.mixers.at(1).indexed_values, 0);
   EXPECT_EQ(shared.mixers.at(1).window, 2048);
+  const MoeModel by_step = parse("glm_moe_dsa", keys + R"("q_lora_rank": 20, "index_n_heads": 3, "index_head_dim": 5,
+      "index_topk": 2048, "index_topk_freq": 2, "index_skip_topk_offset": 2)");
+  EXPECT_EQ(names(by_step), (std::vector<std::string>{"mla_sparse", "mla_sparse", "mla_shared_index", "mla_sparse"}));
 }
 
 TEST(Mixers, GatedDeltaNetThreeOfFour) {
