@@ -191,7 +191,8 @@ std::function<CommandResult()> define(FlagSet& set) {
                "all; auto [default: all]");
   set.value("--scope", "moe_layer|expert_ffn|step", flags->scope,
             "One MoE layer; its routed experts with given routing alone; or a decode step of all layers");
-  set.value("--context", "N", flags->context, "Step: tokens of context of each sequence [default: 4096]");
+  set.value("--context", "N", flags->context,
+            fmt::format("Step: tokens of context of each sequence [default: {}]", StepOptions().context));
   set.value("--kv-dtype", "bf16|fp16|fp8", flags->kv_dtype, "Step: format of the KV cache [default: bf16]");
   set.value("--layers", "all|N", flags->layers, "Step: decoder layers, from the first on [default: all]");
   set.value("--launch", "graph|stream|programmatic", flags->launch, "How one kernel follows another");
@@ -199,7 +200,7 @@ std::function<CommandResult()> define(FlagSet& set) {
             "uniform, zipf:S, lognormal:SIGMA, balanced, same, disjoint, power_law:ALPHA or trace:FILE.npy");
   set.value(
       "--samples", "N", flags->samples,
-      fmt::format("Routings drawn per concurrency [default: {}; step: {}]", kDefaultSamples, kDefaultStepSamples));
+      fmt::format("Routings drawn per concurrency, {} of a step [default: {}]", kDefaultStepSamples, kDefaultSamples));
   set.value("--seed", "N", flags->seed, "Of the routings; the same seed gives the same bytes out");
   set.value("--tp", "N", flags->tp, "Tensor parallel: one device of N is simulated");
   set.value("--ep", "N", flags->ep, "Expert parallel: the most loaded device of N is simulated");

@@ -120,6 +120,13 @@ TEST(StepMemory, WhatDoesNotFitIsRefusedWithTheNumbers) {
   EXPECT_EQ(memory_shortage(step_of(model, {.tp = 4}), b200), std::nullopt);
 }
 
+// Tensor parallelism copies a latent cache; expert parallelism divides the sequences.
+TEST(StepMemory, ALatentCacheThatDoesNotFitAsksForExpertParallelDevices) {
+  const MoeModel model = deepseek_v3_model();
+  const DecodeStep step = step_of(model, {.sequences = 64, .tp = 8, .options = {.context = 131'072}});
+  EXPECT_THAT(refusal(step, load_hardware("h200")), HasSubstr("--ep 8 would hold it"));
+}
+
 TEST(StepMemory, NoWayOutIsNamedWhereThereIsNone) {
   const MoeModel model = tiny_step_model();
   EXPECT_THAT(refusal(step_of(model, {.options = {.context = 2'000'000'000}}), load_hardware("h200")),

@@ -15,6 +15,8 @@
 // engine's trace was compared. Dense products are tiles split over K (strategies/blocks.h).
 // Routing: MoE layer l of sample s has draw s x MoE layers + l of its own; sample 0 of the first MoE layer is the one that a
 // run of one layer sees.
+// With ep devices attention sees this device's sequences; the MoE layer, router and shared experts included, all of them, as
+// a run of one layer does.
 // Leaves out: the host, overlap of kernels beyond what the launch mode gives, speculative tokens.
 #pragma once
 

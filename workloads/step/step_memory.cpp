@@ -63,10 +63,14 @@ bool fits(const DecodeStep& step, const HardwareModel& hardware) {
   return memory_of(step).all().as_double() <= hardware[Hw::kHbmCapacity];
 }
 
-// The least power of two of tensor-parallel devices that holds the step, or nothing.
-std::string way_out(DecodeStep step, const HardwareModel& hardware) {
-  for (step.tp *= 2; step.tp <= std::min(kMostDevices, step.model.expert_intermediate); step.tp *= 2) {
-    if (fits(step, hardware)) return fmt::format("; --tp {} would hold it", step.tp);
+// The least power of two of tensor-parallel devices that holds the step, else of expert-parallel ones, or nothing.
+std::string way_out(const DecodeStep& step, const HardwareModel& hardware) {
+  DecodeStep tensor = step, expert = step;
+  for (tensor.tp *= 2; tensor.tp <= std::min(kMostDevices, step.model.expert_intermediate); tensor.tp *= 2) {
+    if (fits(tensor, hardware)) return fmt::format("; --tp {} would hold it", tensor.tp);
+  }
+  for (expert.ep *= 2; expert.ep <= std::min(kMostDevices, step.model.experts); expert.ep *= 2) {
+    if (fits(expert, hardware)) return fmt::format("; --ep {} would hold it", expert.ep);
   }
   return "";
 }
