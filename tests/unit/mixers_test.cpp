@@ -104,6 +104,17 @@ TEST(Mixers, SlidingWindowsByListPatternAndOwnHeads) {
   EXPECT_EQ(llama.mixers.at(0).window, 8192);
 }
 
+TEST(Mixers, HeadsMayBeListedByLayer) {
+  const MoeModel model = parse("laguna", R"("num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
+      "num_attention_heads_per_layer": [4, 6, 6, 4], "sliding_window": 64, "gating": "per-head", "layer_types":
+      ["full_attention", "sliding_attention", "full_attention", "sliding_attention"])");
+  EXPECT_EQ(model.mixers.size(), 4U) << "two kinds, each with two numbers of heads";
+  EXPECT_EQ(model.mixers.at(0).before.at(0).n, (4 + 2 + 2) * 8 + 4) << "a gate a head";
+  EXPECT_EQ(model.mixers.at(1).before.at(0).n, (6 + 2 + 2) * 8 + 6);
+  EXPECT_EQ(only_mixer(parse("laguna", R"("num_attention_heads": 4, "head_dim": 8, "gating": true)")).before.at(0).n,
+            3 * 32 + 4);
+}
+
 TEST(Mixers, LatentAttentionAbsorbsItsUpProjections) {
   const std::string keys = R"("num_attention_heads": 4, "num_key_value_heads": 4, "kv_lora_rank": 32,
       "qk_nope_head_dim": 12, "qk_rope_head_dim": 6, "v_head_dim": 10, )";
@@ -303,6 +314,38 @@ TEST(PartFormats, MixedPrecisionByModule) {
   EXPECT_EQ(plain.dense_weights, WeightFormat{Dtype::kBf16});
   EXPECT_EQ(format_of(plain.mixers[0], "qkv"), WeightFormat{Dtype::kFp8});
   EXPECT_EQ(format_of(plain.mixers[0], "o"), WeightFormat{Dtype::kBf16});
+}
+
+TEST(PartFormats, GroupsOfModulesByPattern) {
+  const MoeModel model = parse("deepseek_v4", R"("n_shared_experts": 1, "num_attention_heads": 4, "head_dim": 16,
+      "q_lora_rank": 20, "o_lora_rank": 16, "o_groups": 2, "sliding_window": 128, "compress_ratios": [0, 0, 0, 0],
+      "expert_dtype": "fp4", "quantization_config": {"quant_method": "compressed-tensors", "format": "mixed-precision",
+      "config_groups": {
+        "group_0": {"format": "float-quantized", "targets": ["re:.*attn.*(fused_wqa_wkv|wq_b|wo_a|wo_b)$"],
+                    "weights": {"num_bits": 8, "strategy": "block", "block_structure": [128, 128]}},
+        "group_1": {"format": "nvfp4-pack-quantized", "targets": ["re:.*ffn.*(gate|up|down)_proj$"],
+                    "weights": {"num_bits": 4, "strategy": "tensor_group", "group_size": 16}}}})");
+  EXPECT_EQ(model.expert_weights, WeightFormat{Dtype::kNvfp4});
+  EXPECT_EQ(model.other_weights, WeightFormat{Dtype::kNvfp4});
+  EXPECT_EQ(format_of(model.mixers[0], "q_b"), WeightFormat{Dtype::kFp8Block128});
+  EXPECT_EQ(format_of(model.mixers[0], "o"), WeightFormat{Dtype::kFp8Block128});
+}
+
+TEST(PartFormats, PatternsOfRegularExpressions) {
+  const MoeModel model = parse("laguna", R"("num_attention_heads": 4, "mlp_layer_types": ["dense", "sparse", "sparse",
+      "sparse"], "shared_expert_intermediate_size": 40, "quantization_config": {"quant_method": "compressed-tensors",
+      "format": "float-quantized", "config_groups": {"group_0": {"targets": ["Linear"],
+      "weights": {"num_bits": 8, "strategy": "block", "block_structure": [128, 128]}}}, "ignore": ["lm_head",
+      "re:.*\\.self_attn\\.q_proj$", "re:.*\\.self_attn\\.o_proj$", "re:.*\\.mlp\\.gate$"]})");
+  EXPECT_EQ(format_of(model.mixers[0], "qkv"), WeightFormat{Dtype::kBf16});
+  EXPECT_EQ(format_of(model.mixers[0], "o"), WeightFormat{Dtype::kBf16});
+  EXPECT_EQ(model.dense_weights, WeightFormat{Dtype::kFp8Block128}) << "the gate is the router";
+  EXPECT_EQ(model.other_weights, WeightFormat{Dtype::kFp8Block128});
+  const MoeModel dense = parse("laguna", R"("num_attention_heads": 4, "mlp_layer_types": ["dense", "sparse", "sparse",
+      "sparse"], "shared_expert_intermediate_size": 40, "quantization_config": {"quant_method": "fp8",
+      "ignore": ["model.layers.0.mlp.gate_proj", "re:.*\\.mlp\\.shared_expert\\.gate_proj$"]})");
+  EXPECT_EQ(dense.dense_weights, WeightFormat{Dtype::kBf16}) << "its only dense layer";
+  EXPECT_EQ(dense.other_weights, WeightFormat{Dtype::kBf16});
 }
 
 TEST(PartFormats, ExpertsAloneInFourBits) {
