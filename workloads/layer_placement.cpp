@@ -104,7 +104,7 @@ std::vector<bool> by_period(const ConfigReader& reader, std::int64_t layers) {
 }
 
 const Keys kDenseCountKeys = {"first_k_dense_replace", "num_dense_layers", "n_dense_first_layers",
-                              "moe_layer_num_skipped", "moe.first_k_dense_replace"};
+                              "moe_layer_num_skipped", "dense_mlp_idx",    "moe.first_k_dense_replace"};
 
 std::vector<bool> after_count(const ConfigReader& reader, std::int64_t layers) {
   const std::int64_t dense = reader.whole_or(kDenseCountKeys, 0, 0, kMaxLayers);
@@ -131,11 +131,6 @@ std::vector<bool> by_any_key(const ConfigReader& reader, std::int64_t layers) {
   if (has("moe_layer_frequency")) return every(reader, "moe_layer_frequency", layers);
   if (has("decoder_sparse_step") || has("mlp_only_layers")) return by_sparse_step(reader, layers);
   if (has("first_k_dense_replace")) return after_dense(reader, layers);
-  if (const std::optional<JsonView> list = reader.find({"dense_mlp_idx"}); list && list->is_array()) {
-    std::vector<bool> moe = named(*list, layers);
-    moe.flip();
-    return moe;
-  }
   return after_count(reader, layers);
 }
 

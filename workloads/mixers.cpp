@@ -46,7 +46,9 @@ class MixerBuilder {
 
   // `layer`: the first of its kind.
   [[nodiscard]] Mixer build(const std::string& kind, std::int64_t layer) const {
-    if (kind == "linear_attention") return has("linear_num_value_heads") ? gated_delta_net() : lightning();
+    if (kind == "linear_attention" && has("linear_num_value_heads")) return gated_delta_net();
+    if (kind == "linear_attention" && has("linear_attn_config")) return kimi_delta();
+    if (kind == "linear_attention") return lightning();
     if (kind == "lightning_attention") return lightning();
     if (kind == "kimi_delta_attention") return kimi_delta();
     if (kind == "mamba") return mamba1();
@@ -128,7 +130,8 @@ class MixerBuilder {
     const std::int64_t result_width = h.query * h.value_width;
     const std::int64_t kv_width = h.kv * (h.key_width + (h.value_is_key ? 0 : h.value_width));
     std::int64_t gate = 0;  // of the result
-    if (reader_.flag_or({"attn_output_gate", "attention_output_gate"}, family_.output_gate)) gate = result_width;
+    if (reader_.flag_or({"attn_output_gate", "attention_output_gate", "use_gqa_gate"}, family_.output_gate))
+      gate = result_width;
     if (reader_.flag_or({"use_head_wise_attn_gate"}, false)) gate = h.query;
     if (const std::optional<JsonView> gating = reader_.find({"gating"})) {  // Laguna: true, false or "per-head"
       const bool per_head = gating->is_string() && gating->as_string() == "per-head";
@@ -189,7 +192,7 @@ class MixerBuilder {
     mixer.before.push_back(matrix("kv_a", kv_rank + rope, hidden_, Split::kWhole));
     mixer.before.push_back(matrix("k_up", kv_rank, nope, Split::kRows, heads));
     mixer.after = {matrix("v_up", value, kv_rank, Split::kRows, heads)};
-    if (reader_.flag_or({"mla_use_output_gate"}, false)) {
+    if (reader_.flag_or({"mla_use_output_gate", "gated_mla"}, false)) {
       mixer.before.push_back(matrix("gate", heads * value, hidden_, Split::kRows));
     }
     mixer.after.push_back(matrix("o", hidden_, heads * value, Split::kColumns));

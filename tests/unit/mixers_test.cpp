@@ -115,6 +115,17 @@ TEST(Mixers, HeadsMayBeListedByLayer) {
             3 * 32 + 4);
 }
 
+TEST(Mixers, LayersMayBeNamedByNumber) {
+  EXPECT_EQ(
+      names(parse("inkling_text", R"("num_attention_heads": 4, "head_dim": 8, "swa_num_key_value_heads": 2,
+      "sliding_window_size": 64, "local_layer_ids": [0, 1, 3])")),
+      (std::vector<std::string>{"sliding_attention", "sliding_attention", "full_attention", "sliding_attention"}));
+  EXPECT_EQ(names(parse("solar_open2", R"("num_attention_heads": 4, "head_dim": 8, "gqa_layers": [3],
+      "linear_attn_config": {"num_heads": 4, "head_dim": 8, "short_conv_kernel_size": 4})")),
+            (std::vector<std::string>{"kimi_delta_attention", "kimi_delta_attention", "kimi_delta_attention",
+                                      "full_attention"}));
+}
+
 TEST(Mixers, LatentAttentionAbsorbsItsUpProjections) {
   const std::string keys = R"("num_attention_heads": 4, "num_key_value_heads": 4, "kv_lora_rank": 32,
       "qk_nope_head_dim": 12, "qk_rope_head_dim": 6, "v_head_dim": 10, )";
@@ -186,6 +197,14 @@ TEST(Mixers, LightningKimiDeltaAndStateSpaces) {
   const MoeModel k3 = parse("kimi_linear", kimi + R"(, "use_full_rank_gate": true}, "mla_use_output_gate": true)");
   EXPECT_EQ(k3.mixers.at(0).before.at(0).n, 3 * 32 + 4 + 32);
   EXPECT_EQ(k3.mixers.at(0).before.at(1).n, 8);
+
+  // GLM-5.3-Flash names layers by kind; its lists of layers count from zero.
+  const MoeModel glm = parse("glm5_next", R"("num_attention_heads": 4, "kv_lora_rank": 32, "qk_nope_head_dim": 12,
+      "qk_rope_head_dim": 0, "v_head_dim": 10, "head_dim": 0, "linear_attn_config": {"num_heads": 4, "head_dim": 8,
+      "short_conv_kernel_size": 4, "kda_layers": [0, 1, 2]}, "layer_types": ["linear_attention", "linear_attention",
+      "linear_attention", "deepseek_sparse_attention"])");
+  EXPECT_EQ(names(glm), names(linear));
+  EXPECT_EQ(glm.mixers.at(1).cached_values, 32);
 
   const MoeModel jamba = parse("jamba", R"("num_attention_heads": 4, "num_key_value_heads": 2, "attn_layer_period": 4,
       "attn_layer_offset": 2, "mamba_d_state": 16, "mamba_d_conv": 4, "mamba_expand": 2, "mamba_dt_rank": 8)");
