@@ -45,6 +45,11 @@ std::vector<bool> named(const JsonView& list, std::int64_t layers) {
   return result;
 }
 
+bool has_entries(const ConfigReader& reader, const char* key) {
+  const std::optional<JsonView> list = reader.find({key});
+  return list && list->is_array() && list->size() > 0;
+}
+
 // "3,4,5".
 std::vector<bool> from_text(const JsonView& text, std::int64_t layers) {
   const std::string list = text.as_string();
@@ -99,7 +104,7 @@ std::vector<bool> by_period(const ConfigReader& reader, std::int64_t layers) {
 }
 
 const Keys kDenseCountKeys = {"first_k_dense_replace", "num_dense_layers", "n_dense_first_layers",
-                              "moe_layer_num_skipped", "moe.first_k_dense_replace"};
+                              "moe_layer_num_skipped", "dense_mlp_idx",    "moe.first_k_dense_replace"};
 
 std::vector<bool> after_count(const ConfigReader& reader, std::int64_t layers) {
   const std::int64_t dense = reader.whole_or(kDenseCountKeys, 0, 0, kMaxLayers);
@@ -119,18 +124,13 @@ std::vector<bool> by_any_key(const ConfigReader& reader, std::int64_t layers) {
   const auto has = [&](const char* key) { return reader.has(key); };
   if (!block_pattern(reader).empty()) return from_pattern(reader, layers);
   if (has("moe_layers_enum")) return from_text(reader.at({"moe_layers_enum"}), layers);
-  if (has("moe_layers")) return named(reader.at({"moe_layers"}), layers);
+  if (has_entries(reader, "moe_layers")) return named(reader.at({"moe_layers"}), layers);
   if (has("interleave_moe_layer_step")) return every(reader, "interleave_moe_layer_step", layers);
   if (has("moe_layer_start_index")) return from_start_to_end(reader, layers);
   if (has("expert_layer_period")) return by_period(reader, layers);
   if (has("moe_layer_frequency")) return every(reader, "moe_layer_frequency", layers);
   if (has("decoder_sparse_step") || has("mlp_only_layers")) return by_sparse_step(reader, layers);
   if (has("first_k_dense_replace")) return after_dense(reader, layers);
-  if (const std::optional<JsonView> list = reader.find({"dense_mlp_idx"}); list && list->is_array()) {
-    std::vector<bool> moe = named(*list, layers);
-    moe.flip();
-    return moe;
-  }
   return after_count(reader, layers);
 }
 
@@ -143,8 +143,8 @@ std::vector<bool> placed(const ConfigReader& reader, Placement placement, std::i
     case Placement::kSparseStep:
       return by_sparse_step(reader, layers);
     case Placement::kInterleave:
-      return reader.has("moe_layers") ? named(reader.at({"moe_layers"}), layers)
-                                      : every(reader, "interleave_moe_layer_step", layers);
+      return has_entries(reader, "moe_layers") ? named(reader.at({"moe_layers"}), layers)
+                                               : every(reader, "interleave_moe_layer_step", layers);
     case Placement::kFrequency:
       return every(reader, "moe_layer_frequency", layers);
     case Placement::kStartEnd:

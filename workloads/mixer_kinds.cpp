@@ -79,12 +79,13 @@ Kinds from_ratios(const JsonView& list, std::int64_t layers) {
   });
 }
 
-// Kimi counts layers from one.
-Kinds from_kda_layers(const JsonView& list, std::int64_t layers) {
-  Kinds kinds(static_cast<std::size_t>(layers), kFull);
+// Layers that a list names, counted from `first`.
+Kinds from_names(const JsonView& list, std::int64_t layers, std::int64_t first, const std::string& named,
+                 const std::string& others) {
+  Kinds kinds(static_cast<std::size_t>(layers), others);
   for (std::size_t i = 0; i < list.size(); ++i) {
-    const std::int64_t layer = list.at(i).as_int(1, kMaxLayers);
-    if (layer <= layers) kinds[static_cast<std::size_t>(layer - 1)] = "kimi_delta_attention";
+    const std::int64_t layer = list.at(i).as_int(first, kMaxLayers) - first;
+    if (layer < layers) kinds[static_cast<std::size_t>(layer)] = named;
   }
   return kinds;
 }
@@ -122,8 +123,13 @@ Kinds from_keys(const ConfigReader& reader, std::int64_t layers) {
   };
   if (const std::string pattern = block_pattern(reader); !pattern.empty()) return from_pattern(pattern, layers);
   if (const auto list = list_of("compress_ratios")) return from_ratios(*list, layers);
-  if (const auto list = list_of("linear_attn_config.kda_layers")) return from_kda_layers(*list, layers);
   if (const auto list = list_of("layer_types")) return from_layer_types(*list, layers);
+  // Kimi counts layers from one.
+  if (const auto list = list_of("linear_attn_config.kda_layers")) {
+    return from_names(*list, layers, 1, "kimi_delta_attention", kFull);
+  }
+  if (const auto list = list_of("gqa_layers")) return from_names(*list, layers, 0, kFull, "kimi_delta_attention");
+  if (const auto list = list_of("local_layer_ids")) return from_names(*list, layers, 0, kSliding, kFull);
   if (const auto list = list_of("hybrid_layer_pattern")) return from_ones(*list, layers, kFull, kSliding);
   if (const auto list = list_of("attn_type_list")) return from_ones(*list, layers, "lightning_attention", kFull);
   if (const auto list = list_of("sparse_attention_config.sparse_attention_freq")) {

@@ -13,6 +13,7 @@
 #include <charconv>
 #include <map>
 
+#include "sim/units/integer.h"
 #include "workloads/mixer_kinds.h"
 #include "workloads/model_limits.h"
 
@@ -43,17 +44,27 @@ class MixerBuilder {
   MixerBuilder(const ConfigReader& reader, const Family& family, std::int64_t hidden)
       : reader_(reader), family_(family), hidden_(hidden) {}
 
-  [[nodiscard]] Mixer build(const std::string& kind) const {
-    if (kind == "linear_attention") return has("linear_num_value_heads") ? gated_delta_net() : lightning();
+  // `layer`: the first of its kind.
+  [[nodiscard]] Mixer build(const std::string& kind, std::int64_t layer) const {
+    if (kind == "linear_attention" && has("linear_num_value_heads")) return gated_delta_net();
+    if (kind == "linear_attention" && has("linear_attn_config")) return kimi_delta();
+    if (kind == "linear_attention") return lightning();
     if (kind == "lightning_attention") return lightning();
     if (kind == "kimi_delta_attention") return kimi_delta();
     if (kind == "mamba") return mamba1();
-    if (kind == "mamba2") return mamba2();
+    if (kind == "mamba2") return has("mamba_dt_rank") ? mamba1() : mamba2();
     if (kind == "conv") return short_convolution();
     if (kind.starts_with("compressed_")) return compressed(ratio_of(kind));
     if (kind == "sliding_attention" && has("compress_ratios")) return compressed(0);
     if (has("kv_lora_rank")) return latent(kind == "shared_index");
-    return grouped(kind);
+    return grouped(kind, layer);
+  }
+
+  // Laguna lists the heads of each layer; 0: no list.
+  [[nodiscard]] std::int64_t listed_heads(std::int64_t layer) const {
+    const std::optional<JsonView> list = reader_.find({"num_attention_heads_per_layer"});
+    if (!list || !list->is_array() || layer >= static_cast<std::int64_t>(list->size())) return 0;
+    return list->at(static_cast<std::size_t>(layer)).as_int(1, kMaxHeads);
   }
 
  private:
@@ -110,16 +121,22 @@ class MixerBuilder {
   }
 
   // Grouped-query attention (arXiv 2305.13245), over all of the context or a part of it.
-  [[nodiscard]] Mixer grouped(const std::string& kind) const {
-    const Heads h = heads_of(kind);
+  [[nodiscard]] Mixer grouped(const std::string& kind, std::int64_t layer) const {
+    Heads h = heads_of(kind);
+    if (const std::int64_t listed = listed_heads(layer); listed > 0) h.query = listed;
     Mixer mixer;
     mixer.name = kind;
     const std::int64_t query_width = h.query * h.key_width;
     const std::int64_t result_width = h.query * h.value_width;
     const std::int64_t kv_width = h.kv * (h.key_width + (h.value_is_key ? 0 : h.value_width));
     std::int64_t gate = 0;  // of the result
-    if (reader_.flag_or({"attn_output_gate", "attention_output_gate"}, family_.output_gate)) gate = result_width;
+    if (reader_.flag_or({"attn_output_gate", "attention_output_gate", "use_gqa_gate"}, family_.output_gate))
+      gate = result_width;
     if (reader_.flag_or({"use_head_wise_attn_gate"}, false)) gate = h.query;
+    if (const std::optional<JsonView> gating = reader_.find({"gating"})) {  // Laguna: true, false or "per-head"
+      const bool per_head = gating->is_string() && gating->as_string() == "per-head";
+      gate = per_head || gating->as_bool() ? h.query : 0;
+    }
     const std::int64_t shared_query = reader_.whole_or({"share_q_dim"}, 0, 0, kMaxWidth);
     if (shared_query > 0) {  // Step-3: queries from a narrow vector
       mixer.before = {matrix("qkv", shared_query + kv_width, hidden_, Split::kWhole),
@@ -175,7 +192,7 @@ class MixerBuilder {
     mixer.before.push_back(matrix("kv_a", kv_rank + rope, hidden_, Split::kWhole));
     mixer.before.push_back(matrix("k_up", kv_rank, nope, Split::kRows, heads));
     mixer.after = {matrix("v_up", value, kv_rank, Split::kRows, heads)};
-    if (reader_.flag_or({"mla_use_output_gate"}, false)) {
+    if (reader_.flag_or({"mla_use_output_gate", "gated_mla"}, false)) {
       mixer.before.push_back(matrix("gate", heads * value, hidden_, Split::kRows));
     }
     mixer.after.push_back(matrix("o", hidden_, heads * value, Split::kColumns));
@@ -316,7 +333,10 @@ class MixerBuilder {
     const std::int64_t inner = hidden_ * width_or({"mamba_expand"}, 2);
     const std::int64_t state = width_or({"mamba_d_state"}, 16);
     const std::int64_t kernel = width_or({"mamba_d_conv"}, 4);
-    const std::int64_t rank = width({"mamba_dt_rank"});
+    const std::optional<JsonView> stated = reader_.find({"mamba_dt_rank"});  // a number, or "auto"
+    constexpr std::int64_t kHiddenPerRank = 16;
+    const std::int64_t rank =
+        stated && stated->is_number() ? stated->as_int(1, kMaxWidth) : divide_up(hidden_, kHiddenPerRank);
     Mixer mixer;
     mixer.name = "mamba";
     mixer.before = {matrix("in", 2 * inner, hidden_, Split::kRows),
@@ -361,11 +381,12 @@ void read_mixers(const ConfigReader& reader, const Family& family, MoeModel& mod
   if (heads->as_int(0, kMaxHeads) == 0) return;
   const std::vector<std::string> kinds = mixer_kinds(reader, static_cast<std::int64_t>(model.decoder_layers.size()));
   const MixerBuilder builder(reader, family, model.hidden);
-  std::map<std::string, std::size_t> built;
+  std::map<std::pair<std::string, std::int64_t>, std::size_t> built;  // by kind and listed heads
   for (std::size_t layer = 0; layer < kinds.size(); ++layer) {
     if (kinds[layer].empty()) continue;
-    const auto [known, fresh] = built.try_emplace(kinds[layer], model.mixers.size());
-    if (fresh) model.mixers.push_back(builder.build(kinds[layer]));
+    const auto number = static_cast<std::int64_t>(layer);
+    const auto [known, fresh] = built.try_emplace({kinds[layer], builder.listed_heads(number)}, model.mixers.size());
+    if (fresh) model.mixers.push_back(builder.build(kinds[layer], number));
     model.decoder_layers[layer].mixer = known->second;
   }
 }

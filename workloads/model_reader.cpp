@@ -15,12 +15,17 @@
 namespace moesim {
 namespace {
 
-const Keys kScoringKeys = {
-    "scoring_func",         "score_function", "score_func", "moe_router_activation", "moe_router_activation_func",
-    "router_score_function"};
+const Keys kScoringKeys = {"scoring_func",
+                           "score_function",
+                           "score_func",
+                           "moe_router_activation",
+                           "moe_router_activation_func",
+                           "router_score_function",
+                           "expert_selection_fn",
+                           "gate_activation"};
 const Keys kNormKeys = {"norm_topk_prob", "moe_renormalize", "norm_expert_weight", "route_norm"};
-const Keys kScaleKeys = {"routed_scaling_factor", "router_scaling_factor", "moe_router_scaling_factor", "route_scale",
-                         "moe.routed_scale"};
+const Keys kScaleKeys = {"routed_scaling_factor",     "router_scaling_factor", "moe_router_scaling_factor",
+                         "moe_routed_scaling_factor", "route_scale",           "moe.routed_scale"};
 const Keys kGroupKeys = {"n_group", "num_expert_group", "moe.num_expert_groups"};
 const Keys kTopkGroupKeys = {"topk_group", "moe.num_expert_groups_per_tok"};
 const Keys kLatentKeys = {"moe_latent_size", "routed_expert_hidden_size"};

@@ -50,13 +50,22 @@ std::vector<Module> exclusions(const JsonView& quantisation) {
   return result;
 }
 
+// Without what regular expressions and globs put around a name.
+std::string plain(std::string pattern) {
+  std::erase(pattern, '\\');
+  while (!pattern.empty() && (pattern.back() == '$' || pattern.back() == '*')) pattern.pop_back();
+  if (pattern.ends_with('.')) pattern.pop_back();
+  return pattern;
+}
+
 // "model.layers.78.mlp" -> 78, and what follows the number; patterns over all layers have none.
 struct LayerOf {
   std::optional<std::int64_t> layer;
   std::string rest;
 };
-LayerOf layer_of(const std::string& module) {
+LayerOf layer_of(const std::string& name) {
   constexpr std::string_view kLayers = "layers.";
+  const std::string module = plain(name);
   const std::size_t at = module.find(kLayers);
   LayerOf result{std::nullopt, module};
   if (at == std::string::npos) return result;
@@ -89,9 +98,7 @@ bool names_routed_experts(const std::string& module) {
 }
 
 // "model.layers.0*", "model.layers.1.*": all of a layer.
-bool names_whole_layer(const LayerOf& module) {
-  return module.layer && module.rest.find_first_not_of(".*") == std::string::npos;
-}
+bool names_whole_layer(const LayerOf& module) { return module.layer && module.rest.empty(); }
 
 // Not a router, a norm or a bias, which have no say in the matrices' format.
 bool names_a_detail(const std::string& module) {
@@ -224,31 +231,37 @@ void apply_method(const QuantisationMethod& method, const std::vector<Module>& e
   });
 }
 
-// The format that quantized_layers gives most of a part's modules; nothing where it names none.
+// "re:.*ffn.*(gate|up|down)_proj": all FFNs, experts or not.
+bool names_every_ffn(const LayerOf& module) { return !module.layer && names_dense_ffn(module); }
+
+// The format that most of a part's modules have; nothing where none is named.
 template <class Predicate>
-std::optional<WeightFormat> format_in(const JsonView& modules, const MoeModel& model, Predicate names) {
+std::optional<WeightFormat> format_in(const std::vector<ModuleFormat>& modules, const MoeModel& model,
+                                      Predicate names) {
   std::map<std::string, std::pair<WeightFormat, int>> found;
-  for (const std::string& key : modules.keys()) {
-    const LayerOf place = layer_of(key);
+  for (const ModuleFormat& module : modules) {
+    const LayerOf place = layer_of(module.module);
     if (place.layer.value_or(0) >= model.layers || !names(place)) continue;
-    const WeightFormat format = read_modelopt_algorithm(modules.at(key));
-    auto& [kept, count] = found.try_emplace(format_name(format), format, 0).first->second;
-    ++count;
+    ++found.try_emplace(format_name(module.format), module.format, 0).first->second.second;
   }
   const auto most = std::max_element(found.begin(), found.end(),
                                      [](const auto& a, const auto& b) { return a.second.second < b.second.second; });
   return most == found.end() ? std::nullopt : std::optional(most->second.first);
 }
 
-void apply_mixed(const JsonView& modules, WeightFormat rest, MoeModel& model) {
-  const auto routed = [](const LayerOf& module) { return names_routed_experts(module.rest); };
-  const auto shared = [](const LayerOf& module) { return names_shared_experts(module.rest); };
-  model.expert_weights = format_in(modules, model, routed).value_or(rest);
-  model.other_weights = format_in(modules, model, shared).value_or(rest);
-  model.dense_weights = format_in(modules, model, names_dense_ffn).value_or(rest);
+void apply_mixed(const QuantisationMethod& method, MoeModel& model) {
+  const auto routed = [](const LayerOf& module) {
+    return names_routed_experts(module.rest) || names_every_ffn(module);
+  };
+  const auto shared = [](const LayerOf& module) {
+    return names_shared_experts(module.rest) || names_every_ffn(module);
+  };
+  model.expert_weights = format_in(method.modules, model, routed).value_or(method.format);
+  model.other_weights = format_in(method.modules, model, shared).value_or(method.format);
+  model.dense_weights = format_in(method.modules, model, names_dense_ffn).value_or(method.format);
   for_each_matrix(model, [&](WeightMatrix& matrix) {
     const auto names = [&](const LayerOf& module) { return names_mixer_matrix(module, matrix.name); };
-    matrix.format = format_in(modules, model, names).value_or(rest);
+    matrix.format = format_in(method.modules, model, names).value_or(method.format);
   });
 }
 
@@ -261,15 +274,15 @@ void read_weight_formats(const JsonView& root, const JsonView& config, const std
   QuantisationMethod method;
   if (quantisation) {
     method = read_quantisation_method(*quantisation, unquantised);
-    if (method.mixed) {
-      apply_mixed(quantisation->at("quantized_layers"), method.format, model);
-    } else {
+    if (method.modules.empty()) {
       apply_method(method, exclusions(*quantisation), model);
+    } else {
+      apply_mixed(method, model);
     }
   }
   // DeepSeek-V4: experts in 4 bits, a scale per 32, whatever the rest is in.
   for (const JsonView& view : {config, root}) {
-    if (!view.has("expert_dtype") || method.mixed) continue;
+    if (!view.has("expert_dtype") || !method.modules.empty()) continue;
     if (view.at("expert_dtype").as_string() != "fp4") view.at("expert_dtype").fail("fp4");
     model.expert_weights = {Dtype::kMxfp4};
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <utility>
 
 #include "workloads/config_errors.h"
 #include "workloads/model_limits.h"
@@ -32,8 +33,6 @@ WeightFormat read_fp8(const JsonView& quantisation) {
   return quantisation.has("weight_block_size") ? block_format(quantisation.at("weight_block_size"))
                                                : WeightFormat{Dtype::kFp8};
 }
-
-WeightFormat read_mxfp4(const JsonView&) { return {Dtype::kMxfp4}; }
 
 // 8-bit integers keep a scale per group, int8 one per output row: at a group of 128 its bytes come out 1.5 % low.
 WeightFormat read_bits(const JsonView& quantisation) {
@@ -75,44 +74,73 @@ WeightFormat read_compressed_group(const JsonView& format, const JsonView& weigh
          "block), mxfp4-pack-quantized or nvfp4-pack-quantized");
 }
 
-WeightFormat read_compressed_tensors(const JsonView& quantisation) {
+// Names or patterns of modules that a group is of; the class "Linear" is none.
+std::vector<ModuleFormat> read_targets(const JsonView& group, WeightFormat format) {
+  std::vector<ModuleFormat> modules;
+  if (!group.has("targets")) return modules;
+  const JsonView targets = group.at("targets");
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const std::string target = targets.at(i).as_string();
+    if (target.find('.') != std::string::npos) modules.push_back({target, format});
+  }
+  return modules;
+}
+
+QuantisationMethod read_compressed_tensors(const JsonView& quantisation, WeightFormat unquantised) {
   const JsonView groups = quantisation.at("config_groups");
-  std::optional<WeightFormat> result;
+  QuantisationMethod mixed{.format = unquantised, .modules = {}};
+  std::optional<WeightFormat> first;
+  std::optional<std::pair<JsonView, WeightFormat>> different;
+  bool named = true;
   for (const std::string& key : groups.keys()) {
     const JsonView group = groups.at(key);
     const WeightFormat format =
         read_compressed_group((group.has("format") ? group : quantisation).at("format"), group.at("weights"));
-    if (result && *result != format) {
-      refuse(group, fmt::format("{} beside {}", format_name(format), format_name(*result)),
-             "one weight format: groups that differ are not modelled");
-    }
-    result = format;
+    if (!first) first = format;
+    if (!different && format != *first) different = {group, format};
+    const std::vector<ModuleFormat> targets = read_targets(group, format);
+    named = named && !targets.empty();
+    mixed.modules.insert(mixed.modules.end(), targets.begin(), targets.end());
   }
-  if (!result) refuse(groups, "no group", "at least one group of quantised layers");
-  return *result;
+  if (!first) refuse(groups, "no group", "at least one group of quantised layers");
+  if (!different) return {.format = *first, .modules = {}};
+  if (named) return mixed;
+  refuse(different->first, fmt::format("{} beside {}", format_name(different->second), format_name(*first)),
+         "one weight format, or targets that name the modules of each group");
+}
+
+// A method that has one format.
+template <WeightFormat (*read)(const JsonView&)>
+QuantisationMethod whole(const JsonView& quantisation, WeightFormat /*unquantised*/) {
+  return {.format = read(quantisation), .modules = {}};
+}
+
+QuantisationMethod read_mxfp4(const JsonView& /*quantisation*/, WeightFormat /*unquantised*/) {
+  return {.format = {Dtype::kMxfp4}, .experts_only = true, .modules = {}};
 }
 
 struct Method {
   const char* name;
-  WeightFormat (*read)(const JsonView&);
+  QuantisationMethod (*read)(const JsonView&, WeightFormat unquantised);
 };
 constexpr Method kMethods[] = {
-    {"fp8", read_fp8},
+    {"fp8", whole<read_fp8>},
     {"mxfp4", read_mxfp4},
-    {"modelopt", read_modelopt_algorithm},
+    {"modelopt", whole<read_modelopt_algorithm>},
     {"compressed-tensors", read_compressed_tensors},
-    {"gptq", read_bits},
-    {"awq", read_awq},
-    {"auto-round", read_bits},
-    {"bitsandbytes", read_bitsandbytes},
-    {"fbgemm_fp8", read_fp8},
-    {"modelopt_fp4", read_modelopt_algorithm},
+    {"gptq", whole<read_bits>},
+    {"awq", whole<read_awq>},
+    {"auto-round", whole<read_bits>},
+    {"bitsandbytes", whole<read_bitsandbytes>},
+    {"fbgemm_fp8", whole<read_fp8>},
+    {"modelopt_fp4", whole<read_modelopt_algorithm>},
 };
 
-WeightFormat read_named_method(const JsonView& method, const JsonView& quantisation) {
+QuantisationMethod read_named_method(const JsonView& quantisation, WeightFormat unquantised) {
+  const JsonView method = quantisation.at("quant_method");
   std::vector<std::string> names;
   for (const Method& known : kMethods) {
-    if (method.as_string() == known.name) return known.read(quantisation);
+    if (method.as_string() == known.name) return known.read(quantisation, unquantised);
     names.emplace_back(known.name);
   }
   method.fail(fmt::format("a quantisation that is modelled: {}", fmt::join(names, ", ")),
@@ -158,16 +186,18 @@ QuantisationMethod read_quantisation_method(const JsonView& quantisation, Weight
       quantisation.at("quant_algo").fail("quantized_layers beside it: which module has which format");
     }
     const bool blocks = quantisation.has("weight_block_size");
-    return {.format = blocks ? read_fp8(quantisation) : unquantised, .mixed = true};
+    QuantisationMethod method{.format = blocks ? read_fp8(quantisation) : unquantised, .modules = {}};
+    const JsonView modules = quantisation.at("quantized_layers");
+    for (const std::string& key : modules.keys()) {
+      method.modules.push_back({key, read_modelopt_algorithm(modules.at(key))});
+    }
+    return method;
   }
-  if (quantisation.has("quant_method")) {
-    const JsonView method = quantisation.at("quant_method");
-    return {.format = read_named_method(method, quantisation), .experts_only = method.as_string() == "mxfp4"};
-  }
+  if (quantisation.has("quant_method")) return read_named_method(quantisation, unquantised);
   // Early ModelOpt exports name the algorithm only; MLX has bits and a group size.
-  if (quantisation.has("quant_algo")) return {.format = read_modelopt_algorithm(quantisation)};
-  if (quantisation.has("bits") && quantisation.has("group_size")) return {.format = read_bits(quantisation)};
-  return {.format = read_named_method(quantisation.at("quant_method"), quantisation)};
+  if (quantisation.has("quant_algo")) return whole<read_modelopt_algorithm>(quantisation, unquantised);
+  if (quantisation.has("bits") && quantisation.has("group_size")) return whole<read_bits>(quantisation, unquantised);
+  return read_named_method(quantisation, unquantised);
 }
 
 }  // namespace moesim

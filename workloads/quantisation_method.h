@@ -1,15 +1,24 @@
 // The number format that a quantisation object of a config.json states for the layers that it covers.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "sim/io/strict_json.h"
 #include "workloads/dtype.h"
 
 namespace moesim {
 
+// Of the modules that a name or pattern covers.
+struct ModuleFormat {
+  std::string module;
+  WeightFormat format;
+};
+
 struct QuantisationMethod {
   WeightFormat format;
-  bool experts_only = false;  // the method leaves everything but routed experts alone
-  bool mixed = false;         // each module's format stands in quantized_layers; `format` is of the rest
+  bool experts_only = false;          // the method leaves everything but routed experts alone
+  std::vector<ModuleFormat> modules;  // mixed precision: formats by module; `format` is of the rest
 };
 
 // `unquantised`: the format of what is left alone. Throws InputError: an unknown method, a block or group size that is

@@ -104,6 +104,28 @@ TEST(Mixers, SlidingWindowsByListPatternAndOwnHeads) {
   EXPECT_EQ(llama.mixers.at(0).window, 8192);
 }
 
+TEST(Mixers, HeadsMayBeListedByLayer) {
+  const MoeModel model = parse("laguna", R"("num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
+      "num_attention_heads_per_layer": [4, 6, 6, 4], "sliding_window": 64, "gating": "per-head", "layer_types":
+      ["full_attention", "sliding_attention", "full_attention", "sliding_attention"])");
+  EXPECT_EQ(model.mixers.size(), 4U) << "two kinds, each with two numbers of heads";
+  EXPECT_EQ(model.mixers.at(0).before.at(0).n, (4 + 2 + 2) * 8 + 4) << "a gate a head";
+  EXPECT_EQ(model.mixers.at(1).before.at(0).n, (6 + 2 + 2) * 8 + 6);
+  EXPECT_EQ(only_mixer(parse("laguna", R"("num_attention_heads": 4, "head_dim": 8, "gating": true)")).before.at(0).n,
+            3 * 32 + 4);
+}
+
+TEST(Mixers, LayersMayBeNamedByNumber) {
+  EXPECT_EQ(
+      names(parse("inkling_text", R"("num_attention_heads": 4, "head_dim": 8, "swa_num_key_value_heads": 2,
+      "sliding_window_size": 64, "local_layer_ids": [0, 1, 3])")),
+      (std::vector<std::string>{"sliding_attention", "sliding_attention", "full_attention", "sliding_attention"}));
+  EXPECT_EQ(names(parse("solar_open2", R"("num_attention_heads": 4, "head_dim": 8, "gqa_layers": [3],
+      "linear_attn_config": {"num_heads": 4, "head_dim": 8, "short_conv_kernel_size": 4})")),
+            (std::vector<std::string>{"kimi_delta_attention", "kimi_delta_attention", "kimi_delta_attention",
+                                      "full_attention"}));
+}
+
 TEST(Mixers, LatentAttentionAbsorbsItsUpProjections) {
   const std::string keys = R"("num_attention_heads": 4, "num_key_value_heads": 4, "kv_lora_rank": 32,
       "qk_nope_head_dim": 12, "qk_rope_head_dim": 6, "v_head_dim": 10, )";
@@ -175,6 +197,14 @@ TEST(Mixers, LightningKimiDeltaAndStateSpaces) {
   const MoeModel k3 = parse("kimi_linear", kimi + R"(, "use_full_rank_gate": true}, "mla_use_output_gate": true)");
   EXPECT_EQ(k3.mixers.at(0).before.at(0).n, 3 * 32 + 4 + 32);
   EXPECT_EQ(k3.mixers.at(0).before.at(1).n, 8);
+
+  // GLM-5.3-Flash names layers by kind; its lists of layers count from zero.
+  const MoeModel glm = parse("glm5_next", R"("num_attention_heads": 4, "kv_lora_rank": 32, "qk_nope_head_dim": 12,
+      "qk_rope_head_dim": 0, "v_head_dim": 10, "head_dim": 0, "linear_attn_config": {"num_heads": 4, "head_dim": 8,
+      "short_conv_kernel_size": 4, "kda_layers": [0, 1, 2]}, "layer_types": ["linear_attention", "linear_attention",
+      "linear_attention", "deepseek_sparse_attention"])");
+  EXPECT_EQ(names(glm), names(linear));
+  EXPECT_EQ(glm.mixers.at(1).cached_values, 32);
 
   const MoeModel jamba = parse("jamba", R"("num_attention_heads": 4, "num_key_value_heads": 2, "attn_layer_period": 4,
       "attn_layer_offset": 2, "mamba_d_state": 16, "mamba_d_conv": 4, "mamba_expand": 2, "mamba_dt_rank": 8)");
@@ -303,6 +333,38 @@ TEST(PartFormats, MixedPrecisionByModule) {
   EXPECT_EQ(plain.dense_weights, WeightFormat{Dtype::kBf16});
   EXPECT_EQ(format_of(plain.mixers[0], "qkv"), WeightFormat{Dtype::kFp8});
   EXPECT_EQ(format_of(plain.mixers[0], "o"), WeightFormat{Dtype::kBf16});
+}
+
+TEST(PartFormats, GroupsOfModulesByPattern) {
+  const MoeModel model = parse("deepseek_v4", R"("n_shared_experts": 1, "num_attention_heads": 4, "head_dim": 16,
+      "q_lora_rank": 20, "o_lora_rank": 16, "o_groups": 2, "sliding_window": 128, "compress_ratios": [0, 0, 0, 0],
+      "expert_dtype": "fp4", "quantization_config": {"quant_method": "compressed-tensors", "format": "mixed-precision",
+      "config_groups": {
+        "group_0": {"format": "float-quantized", "targets": ["re:.*attn.*(fused_wqa_wkv|wq_b|wo_a|wo_b)$"],
+                    "weights": {"num_bits": 8, "strategy": "block", "block_structure": [128, 128]}},
+        "group_1": {"format": "nvfp4-pack-quantized", "targets": ["re:.*ffn.*(gate|up|down)_proj$"],
+                    "weights": {"num_bits": 4, "strategy": "tensor_group", "group_size": 16}}}})");
+  EXPECT_EQ(model.expert_weights, WeightFormat{Dtype::kNvfp4});
+  EXPECT_EQ(model.other_weights, WeightFormat{Dtype::kNvfp4});
+  EXPECT_EQ(format_of(model.mixers[0], "q_b"), WeightFormat{Dtype::kFp8Block128});
+  EXPECT_EQ(format_of(model.mixers[0], "o"), WeightFormat{Dtype::kFp8Block128});
+}
+
+TEST(PartFormats, PatternsOfRegularExpressions) {
+  const MoeModel model = parse("laguna", R"("num_attention_heads": 4, "mlp_layer_types": ["dense", "sparse", "sparse",
+      "sparse"], "shared_expert_intermediate_size": 40, "quantization_config": {"quant_method": "compressed-tensors",
+      "format": "float-quantized", "config_groups": {"group_0": {"targets": ["Linear"],
+      "weights": {"num_bits": 8, "strategy": "block", "block_structure": [128, 128]}}}, "ignore": ["lm_head",
+      "re:.*\\.self_attn\\.q_proj$", "re:.*\\.self_attn\\.o_proj$", "re:.*\\.mlp\\.gate$"]})");
+  EXPECT_EQ(format_of(model.mixers[0], "qkv"), WeightFormat{Dtype::kBf16});
+  EXPECT_EQ(format_of(model.mixers[0], "o"), WeightFormat{Dtype::kBf16});
+  EXPECT_EQ(model.dense_weights, WeightFormat{Dtype::kFp8Block128}) << "the gate is the router";
+  EXPECT_EQ(model.other_weights, WeightFormat{Dtype::kFp8Block128});
+  const MoeModel dense = parse("laguna", R"("num_attention_heads": 4, "mlp_layer_types": ["dense", "sparse", "sparse",
+      "sparse"], "shared_expert_intermediate_size": 40, "quantization_config": {"quant_method": "fp8",
+      "ignore": ["model.layers.0.mlp.gate_proj", "re:.*\\.mlp\\.shared_expert\\.gate_proj$"]})");
+  EXPECT_EQ(dense.dense_weights, WeightFormat{Dtype::kBf16}) << "its only dense layer";
+  EXPECT_EQ(dense.other_weights, WeightFormat{Dtype::kBf16});
 }
 
 TEST(PartFormats, ExpertsAloneInFourBits) {

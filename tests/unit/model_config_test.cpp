@@ -374,7 +374,7 @@ TEST(WrongConfig, AnUnknownFamilyIsNamedWithWhatItLacksAndTheNearestKnownOne) {
       AllOf(HasSubstr("found model_type 'mixtrall', of no known family (found: hidden in hidden_size, experts in "
                       "num_local_experts, topk in num_experts_per_tok, layers in num_hidden_layers; missing: "
                       "intermediate)"),
-            HasSubstr("expected a known family: afmoe, arctic"), HasSubstr("--model-override"),
+            HasSubstr("expected a known family: Motif, afmoe, arctic"), HasSubstr("--model-override"),
             HasSubstr("did you mean 'mixtral'"), Not(HasSubstr("dense"))));
   EXPECT_THAT(message(R"({"model_type": "wrapper", "text_config": {"model_type": "inner", "num_experts": 4}})"),
               AllOf(HasSubstr("/text_config/model_type"), HasSubstr("'inner'")));

@@ -140,6 +140,9 @@ TEST(Families, Llama4HasASharedExpertWithoutAKeyAndAlternates) {
   EXPECT_EQ(model.decoder_layers[0].dense_intermediate, 192);
   const MoeModel listed = parse(R"({"model_type": "llama4_text", "moe_layers": [0, 3], )" + body + "}");
   EXPECT_EQ(moe_layers_of(listed), (std::vector<std::int64_t>{0, 3}));
+  EXPECT_EQ(parse(R"({"model_type": "llama4_text", "moe_layers": [], "interleave_moe_layer_step": 2, )" + body + "}")
+                .moe_layers,
+            2);
 }
 
 TEST(Families, Glm45IsSigmoidWithoutAKey) {
@@ -285,6 +288,31 @@ TEST(Families, KimiK3IsLatentAndNamesEverythingDifferently) {
   EXPECT_EQ(model.shared_intermediate, 48);
   EXPECT_FALSE(model.norm_topk);
   EXPECT_EQ(model.scoring, Scoring::kSigmoid);
+}
+
+TEST(Families, CohereInklingAndMotifPutDenseLayersFirst) {
+  const std::string sizes = R"("hidden_size": 64, "num_hidden_layers": 4, )";
+  const MoeModel cohere =
+      parse(R"({"model_type": "cohere2_moe", "num_experts": 8, "num_experts_per_tok": 2, )" + sizes +
+            R"("intermediate_size": 24, "prefix_dense_intermediate_size": 96, "first_k_dense_replace": 1,
+                                   "expert_selection_fn": "sigmoid", "num_shared_experts": 0})");
+  EXPECT_EQ(cohere.expert_intermediate, 24);
+  EXPECT_EQ(cohere.decoder_layers[0].dense_intermediate, 96);
+  EXPECT_EQ(cohere.scoring, Scoring::kSigmoid);
+  const MoeModel inkling = parse(R"({"model_type": "inkling_mm_model", "text_config": {"n_routed_experts": 8,
+      "num_experts_per_tok": 2, )" +
+                                 sizes + R"("intermediate_size": 24, "dense_intermediate_size": 96,
+      "dense_mlp_idx": 2, "n_shared_experts": 2, "gate_activation": "sigmoid", "route_scale": 8.0}})");
+  EXPECT_EQ(moe_layers_of(inkling), (std::vector<std::int64_t>{2, 3})) << "a boundary, not a layer";
+  EXPECT_EQ(inkling.decoder_layers[1].dense_intermediate, 96);
+  EXPECT_EQ(inkling.shared_intermediate, 48);
+  EXPECT_EQ(inkling.routed_scale, 8.0);
+  const MoeModel motif = parse(R"({"model_type": "Motif", "num_experts": 8, "experts_top_k": 2, )" + sizes +
+                               R"("moe_intermediate_size": 24, "intermediate_size": 96, "n_dense_first_layers": 2,
+                                  "num_shared_experts": 1, "score_func": "sigmoid", "route_norm": false})");
+  EXPECT_EQ(motif.topk, 2);
+  EXPECT_FALSE(motif.norm_topk);
+  EXPECT_EQ(motif.moe_layers, 2);
 }
 
 // ------------------------------------------------------------------------------------------------------ overrides

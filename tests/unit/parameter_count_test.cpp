@@ -130,10 +130,10 @@ TEST(ParameterCount, ActiveOnesAgreeWithPublishedOnes) {
 // What the Hub counts, tensor by tensor.
 TEST(ParameterCount, IsExactWhereEveryTensorIsKnown) {
   const std::vector<Published> fixture = read_fixture();
-  for (const char* name : {"mixtral-8x7b", "mixtral-8x22b", "qwen3-30b-a3b", "qwen3-235b-a22b", "qwen3-coder-480b-a35b",
-                           "gpt-oss-20b", "gpt-oss-120b", "deepseek-v2", "deepseek-v2-lite", "deepseek-v3",
-                           "deepseek-moe-16b", "qwen3-next-80b-a3b", "qwen1.5-moe-a2.7b", "minimax-m2", "olmoe-1b-7b",
-                           "phi-3.5-moe", "jamba-v0.1", "dbrx"}) {
+  for (const char* name :
+       {"mixtral-8x7b", "mixtral-8x22b", "qwen3-30b-a3b", "qwen3-235b-a22b", "qwen3-coder-480b-a35b", "gpt-oss-20b",
+        "gpt-oss-120b", "deepseek-v2", "deepseek-v2-lite", "deepseek-v3", "deepseek-moe-16b", "qwen3-next-80b-a3b",
+        "qwen1.5-moe-a2.7b", "minimax-m2", "olmoe-1b-7b", "phi-3.5-moe", "jamba-v0.1", "dbrx"}) {
     const auto published =
         std::find_if(fixture.begin(), fixture.end(), [&](const Published& p) { return p.model == name; });
     ASSERT_NE(published, fixture.end()) << name;
