@@ -71,10 +71,10 @@ TEST(Run, RecordsWhatWasOverriddenInTheModel) {
   EXPECT_FALSE(plain.at("model").contains("overrides"));
   EXPECT_LT(study.at("rows").at(0).at("time_us_median").get<double>(),
             plain.at("rows").at(0).at("time_us_median").get<double>());
-  EXPECT_THAT(successful_output(overridden), HasSubstr("override hidden=1024\noverride topk=1\n"));
+  EXPECT_THAT(output_of(overridden), HasSubstr("override hidden=1024\noverride topk=1\n"));
   Arguments csv = overridden;
   csv.insert(csv.end(), {"--format", "csv"});
-  EXPECT_THAT(successful_output(csv), AllOf(HasSubstr(",model_overrides\n"), HasSubstr(",hidden=1024 topk=1\n")));
+  EXPECT_THAT(output_of(csv), AllOf(HasSubstr(",model_overrides\n"), HasSubstr(",hidden=1024 topk=1\n")));
 }
 
 // Latent experts between their projections; picks of zero experts, alone among a token's perhaps.
