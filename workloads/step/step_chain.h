@@ -22,6 +22,8 @@ using StepPlanOrInfeasible = std::variant<StepPlan, Infeasible>;
 class StepChain {
  public:
   StepChain(const DecodeStep& step, const HardwareModel& hardware, const PredictOptions& options);
+  StepChain(const StepChain&) = delete;  // its parts refer to each other
+  StepChain& operator=(const StepChain&) = delete;
 
   [[nodiscard]] const DecodeStep& step() const { return step_; }
   [[nodiscard]] const Device& device() const { return device_; }
