@@ -65,6 +65,11 @@ enum class Hw : std::size_t {
   kLaunchHost,             // launch.host: host time of one eager launch (queue empty)
   kLaunchPrologue,         // launch.prologue: first CTA on a unit, from its start to its first load (instruction fetch)
   kDispatchInterval,       // launch.dispatch_interval: time between two CTAs that the device starts
+  kLinkBandwidth,          // link.bandwidth: to other devices, datasheet peak of one direction (absent: no link)
+  kLinkReduceLatency,      // link.reduce_latency: an all-reduce of few bytes
+  kLinkReduceFraction,     // link.reduce_fraction: rate of a large all-reduce / peak
+  kLinkExchangeLatency,    // link.exchange_latency: expert-parallel dispatch or combine of few bytes
+  kLinkExchangeFraction,   // link.exchange_fraction: rate of a large dispatch or combine / peak
   kCount
 };
 inline constexpr std::size_t kHwCount = static_cast<std::size_t>(Hw::kCount);

@@ -43,6 +43,12 @@ std::vector<std::string> group_names() {
   return groups;
 }
 
+// A group without a required constant may be left out.
+bool is_required(const std::string& group) {
+  const auto in_group = [&](const HwEntry& entry) { return entry.required && split_path(entry).first == group; };
+  return std::any_of(hw_schema().begin(), hw_schema().end(), in_group);
+}
+
 std::vector<std::string> leaf_names(const std::string& group) {
   std::vector<std::string> leaves;
   for (const HwEntry& entry : hw_schema()) {
@@ -158,7 +164,9 @@ HardwareModel parse_hardware(const std::string& text, const std::string& file_na
   if (const JsonView schema = root.at("schema"); schema.as_string() != kSchema) {
     schema.fail(fmt::format("'{}'", kSchema));
   }
-  for (const std::string& group : groups) root.at(group).only_keys(leaf_names(group));
+  for (const std::string& group : groups) {
+    if (root.has(group) || is_required(group)) root.at(group).only_keys(leaf_names(group));
+  }
 
   HardwareModel hardware;
   hardware.name = parse_name(root.at("name"));
@@ -182,8 +190,8 @@ HardwareModel parse_hardware(const std::string& text, const std::string& file_na
 
   for (const HwEntry& entry : hw_schema()) {
     const auto [group, leaf] = split_path(entry);
+    if (!entry.required && !(root.has(group) && root.at(group).has(leaf))) continue;
     const JsonView view = root.at(group);
-    if (!entry.required && !view.has(leaf)) continue;
     hardware.constants[static_cast<std::size_t>(entry.id)] = parse_constant(view.at(leaf), entry);
   }
   require_consistent(hardware);

@@ -89,6 +89,16 @@ constexpr std::array<HwEntry, kHwCount> kHwTable = {{
      "first CTA on a unit, from its start to its first load"},
     {Hw::kDispatchInterval, "launch.dispatch_interval", kTime, 0, 1e-6, kReal, kRequired,
      "time between two CTAs that the device starts"},
+    {Hw::kLinkBandwidth, "link.bandwidth", kBandwidth, 1e9, 1e14, kReal, kOptional,
+     "to other devices, datasheet peak of one direction; absent: no collectives"},
+    {Hw::kLinkReduceLatency, "link.reduce_latency", kTime, 0, 1e-2, kReal, kOptional,
+     "an all-reduce of few bytes; absent: no tensor-parallel steps"},
+    {Hw::kLinkReduceFraction, "link.reduce_fraction", kDimensionless, 0.01, 1, kReal, kOptional,
+     "share of the link's peak that large all-reduces reach"},
+    {Hw::kLinkExchangeLatency, "link.exchange_latency", kTime, 0, 1e-2, kReal, kOptional,
+     "dispatch or combine of few bytes; absent: no expert-parallel steps"},
+    {Hw::kLinkExchangeFraction, "link.exchange_fraction", kDimensionless, 0.01, 1, kReal, kOptional,
+     "share of the link's peak that large dispatches and combines reach"},
 }};
 
 constexpr bool in_order_of_hw() {

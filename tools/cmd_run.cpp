@@ -1,6 +1,7 @@
 // moesim run: one MoE layer at several concurrencies under several strategies.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <memory>
 #include <sstream>
@@ -11,7 +12,6 @@
 #include "tools/progress.h"
 #include "traces/routed_trace.h"
 #include "traces/views/catalogue.h"
-#include "workloads/model_config.h"
 #include "workloads/studies/concurrency.h"
 
 namespace moesim {
@@ -19,6 +19,9 @@ namespace {
 
 constexpr const char* kDefaultConcurrency = "1,2,3,4,8,16,32,64";
 constexpr std::int64_t kDefaultSamples = 8;
+constexpr std::int64_t kDefaultStepSamples = 1;  // each MoE layer has a routing of its own
+constexpr std::int64_t kMostContext = 100'000'000;
+constexpr std::int64_t kMostLayers = 10'000;
 constexpr std::int64_t kMostSamples = 100'000;
 constexpr std::int64_t kMostDevices = 65'536;
 
@@ -32,23 +35,34 @@ struct RunFlags {
   std::string routing = "uniform";
   std::string seed = "1";
   std::string tp = "1", ep = "1";
-  std::optional<std::string> weights, activations, clock;
+  std::optional<std::string> weights, other_weights, activations, clock;
+  std::optional<std::string> context, kv_dtype, layers;  // of a step
+  ModelFlags model_flags;
   HardwareFlags hardware;
   CalibrationFlags calibration;
   bool explain = false;
   std::string format = "table";
 };
 
+WeightFormat parse_cache_format(const std::string& text) {
+  const std::vector<std::string> names = {"bf16", "fp16", "fp8"};
+  if (std::find(names.begin(), names.end(), text) == names.end()) {
+    throw InputError({"--kv-dtype", "", fmt::format("'{}'", text), fmt::format("one of {}", fmt::join(names, ", ")),
+                      nearest_name(text, names)});
+  }
+  return parse_format(text, "--kv-dtype");
+}
+
 // A trace has its own tokens and samples: what is asked for beside it must agree.
 void read_trace(const RunFlags& flags, ConcurrencyRequest& request) {
   const std::string& path = request.routing.trace_file;
-  request.trace = read_routed_trace(path, request.model.experts);
+  request.trace = read_routed_trace(path, request.model.experts + request.model.zero_experts);
   const RoutedBatch& first = request.trace.front();
   if (first.topk != request.model.topk) {
     throw InputError({path, "", fmt::format("{} experts a token", first.topk),
                       fmt::format("{}, the top-k of {}", request.model.topk, request.model.name), ""});
   }
-  const auto count = static_cast<std::int64_t>(request.trace.size());
+  const std::int64_t count = sample_count(request);
   if (flags.samples && request.samples != count) {
     throw InputError({"--samples", "", fmt::format("{}", request.samples),
                       fmt::format("{}, the batches of {} (or leave it out)", count, path), ""});
@@ -74,6 +88,33 @@ void check_implementations(const ConcurrencyRequest& request) {
   }
 }
 
+void set_other_weights(MoeModel& model, WeightFormat format) {
+  model.other_weights = model.dense_weights = model.head_weights = format;
+  for (Mixer& mixer : model.mixers) {
+    for (std::vector<WeightMatrix>* matrices : {&mixer.before, &mixer.after}) {
+      for (WeightMatrix& matrix : *matrices) matrix.format = format;
+    }
+  }
+}
+
+// Flags that only a step has.
+void read_step(const RunFlags& flags, ConcurrencyRequest& request) {
+  if (request.options.scope != Scope::kStep) {
+    const std::pair<const char*, bool> of_step[] = {{"--context", flags.context.has_value()},
+                                                    {"--kv-dtype", flags.kv_dtype.has_value()},
+                                                    {"--layers", flags.layers.has_value()}};
+    for (const auto& [flag, given] : of_step) {
+      if (given) throw InputError({flag, "", fmt::format("--scope {}", flags.scope), "--scope step", ""});
+    }
+    return;
+  }
+  if (flags.context) request.step.context = parse_whole("--context", *flags.context, 1, kMostContext);
+  if (flags.kv_dtype) request.step.cache = parse_cache_format(*flags.kv_dtype);
+  if (flags.layers && *flags.layers != "all") {
+    request.step.layers = parse_whole("--layers", *flags.layers, 1, kMostLayers);
+  }
+}
+
 ConcurrencyRequest request_of(const RunFlags& flags) {
   ConcurrencyRequest request;
   request.tool_version = kVersion;
@@ -81,15 +122,20 @@ ConcurrencyRequest request_of(const RunFlags& flags) {
   request.strategies = parse_strategies(flags.strategies.empty() ? std::vector<std::string>{"all"} : flags.strategies);
   request.options.scope = parse_scope(flags.scope);
   request.options.launch = parse_launch(flags.launch);
-  request.samples = flags.samples ? parse_whole("--samples", *flags.samples, 1, kMostSamples) : kDefaultSamples;
+  request.samples = flags.samples                           ? parse_whole("--samples", *flags.samples, 1, kMostSamples)
+                    : request.options.scope == Scope::kStep ? kDefaultStepSamples
+                                                            : kDefaultSamples;
   request.seed =
       static_cast<std::uint64_t>(parse_whole("--seed", flags.seed, 0, std::numeric_limits<std::int64_t>::max()));
   request.tp = parse_whole("--tp", flags.tp, 1, kMostDevices);
   request.ep = parse_whole("--ep", flags.ep, 1, kMostDevices);
   request.explain = flags.explain;
+  read_step(flags, request);
 
-  request.model = load_model(flags.model);
+  request.model = flags.model_flags.load(flags.model);
+  request.model_overrides = flags.model_flags.overrides;
   if (flags.weights) request.model.expert_weights = parse_format(*flags.weights, "--weights");
+  if (flags.other_weights) set_other_weights(request.model, parse_format(*flags.other_weights, "--other-weights"));
   request.activations = flags.activations ? parse_format(*flags.activations, "--activations")
                                           : default_activations(request.model.expert_weights);
   request.hardware = flags.hardware.load(flags.device);
@@ -102,10 +148,14 @@ ConcurrencyRequest request_of(const RunFlags& flags) {
   return request;
 }
 
-// Each strategy with its reason, once.
+// Each strategy with its reason, once; what holds for all of them alone.
 std::string reasons(const ConcurrencyStudy& study) {
   std::string text;
-  for (const StrategyRow& row : study.points.front().rows) {
+  const std::vector<StrategyRow>& rows = study.points.front().rows;
+  const auto reason_of = [](const StrategyRow& row) { return std::get<Infeasible>(row.result).reason; };
+  const auto as_first = [&](const StrategyRow& row) { return reason_of(row) == reason_of(rows.front()); };
+  if (rows.size() > 1 && std::all_of(rows.begin(), rows.end(), as_first)) return reason_of(rows.front());
+  for (const StrategyRow& row : rows) {
     text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", row.strategy, std::get<Infeasible>(row.result).reason);
   }
   return text;
@@ -139,20 +189,28 @@ std::function<CommandResult()> define(FlagSet& set) {
   set.repeated("--strategy", "LIST", flags->strategies,
                "Names with parameters, as in grouped_gemm:block_m=32,stream_gemv:implementation=NAME (of the overlay); "
                "all; auto [default: all]");
-  set.value("--scope", "moe_layer|expert_ffn", flags->scope,
-            "The whole layer, or routed experts with given routing alone");
+  set.value("--scope", "moe_layer|expert_ffn|step", flags->scope,
+            "One MoE layer; its routed experts with given routing alone; or a decode step of all layers");
+  set.value("--context", "N", flags->context,
+            fmt::format("Step: tokens of context of each sequence [default: {}]", StepOptions().context));
+  set.value("--kv-dtype", "bf16|fp16|fp8", flags->kv_dtype, "Step: format of the KV cache [default: bf16]");
+  set.value("--layers", "all|N", flags->layers, "Step: decoder layers, from the first on [default: all]");
   set.value("--launch", "graph|stream|programmatic", flags->launch, "How one kernel follows another");
   set.value("--routing", "ROUTING", flags->routing,
             "uniform, zipf:S, lognormal:SIGMA, balanced, same, disjoint, power_law:ALPHA or trace:FILE.npy");
-  set.value("--samples", "N", flags->samples,
-            fmt::format("Routings drawn per concurrency [default: {}]", kDefaultSamples));
+  set.value(
+      "--samples", "N", flags->samples,
+      fmt::format("Routings drawn per concurrency, {} of a step [default: {}]", kDefaultStepSamples, kDefaultSamples));
   set.value("--seed", "N", flags->seed, "Of the routings; the same seed gives the same bytes out");
   set.value("--tp", "N", flags->tp, "Tensor parallel: one device of N is simulated");
   set.value("--ep", "N", flags->ep, "Expert parallel: the most loaded device of N is simulated");
   set.value("--weights", "FORMAT", flags->weights, "Of the routed experts, in place of the model's (bf16, mxfp4, ...)");
+  set.value("--other-weights", "FORMAT", flags->other_weights,
+            "Of shared experts and, in a step, of all other matrices but the router");
   set.value("--activations", "FORMAT", flags->activations, "Inputs of the projections [default: as is usual]");
   set.value("--clock", "FREQUENCY", flags->clock,
             "Of the units: boost, sustained (under a power cap) or as in 1.7GHz [default: boost]");
+  flags->model_flags.add(set);
   flags->hardware.add(set);
   flags->calibration.add(set);
   set.on("--explain", flags->explain, "Also where the time goes, and the kernels at the first concurrency");
@@ -165,10 +223,11 @@ std::function<CommandResult()> define(FlagSet& set) {
 }  // namespace
 
 constinit const Command kRunCommand = {
-    "run", "Simulate one MoE layer: the fastest strategy per concurrency",
+    "run", "Simulate one MoE layer or a decode step: the fastest strategy per concurrency",
     "  moesim run --model qwen3.5-397b-a17b-fp8 --device h200 --concurrency 1,2,4,8\n"
     "  moesim run --model gpt-oss-120b --device b200 --strategy grouped_gemm:block_m=32,stream_gemv --explain\n"
-    "  moesim run --model mixtral-8x7b --set hbm.bandwidth=6TB/s --routing zipf:0.8 --format csv",
+    "  moesim run --model mixtral-8x7b --set hbm.bandwidth=6TB/s --routing zipf:0.8 --format csv\n"
+    "  moesim run --model deepseek-v3 --device h200 --tp 8 --scope step --context 8192 --concurrency 1,16",
     define};
 
 }  // namespace moesim

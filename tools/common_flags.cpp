@@ -11,6 +11,7 @@
 #include "hwmodels/schema.h"
 #include "sim/io/input_error.h"
 #include "tools/command_line.h"
+#include "workloads/model_config.h"
 
 namespace moesim {
 namespace {
@@ -30,6 +31,13 @@ HardwareModel HardwareFlags::load(const std::string& device) const {
   for (const std::string& assignment : overrides) apply_override(hardware, assignment);
   return hardware;
 }
+
+void ModelFlags::add(FlagSet& flags) {
+  flags.repeated("--model-override", "NAME=VALUE", overrides,
+                 "Replace a value of the model, or supply what its config lacks, as in hidden=4096");
+}
+
+MoeModel ModelFlags::load(const std::string& model) const { return load_model(model, ModelOverrides(overrides)); }
 
 void CalibrationFlags::add(FlagSet& flags) {
   flags.value(

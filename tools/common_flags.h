@@ -8,6 +8,7 @@
 
 #include "hwmodels/calibration.h"
 #include "hwmodels/hardware_model.h"
+#include "workloads/moe_model.h"
 #include "workloads/strategies/strategy.h"
 
 namespace moesim {
@@ -21,6 +22,15 @@ struct HardwareFlags {
   void add(FlagSet& flags);
   // The device with all overrides.
   [[nodiscard]] HardwareModel load(const std::string& device) const;
+};
+
+// --model-override.
+struct ModelFlags {
+  std::vector<std::string> overrides;
+
+  void add(FlagSet& flags);
+  // The model, by name or path, with all overrides.
+  [[nodiscard]] MoeModel load(const std::string& model) const;
 };
 
 // --calibration, --uncalibrated.

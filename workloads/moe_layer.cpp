@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sim/io/input_error.h"
+#include "sim/units/check.h"
 #include "sim/units/integer.h"
 
 namespace moesim {
@@ -23,8 +24,9 @@ MoeLayer shard_layer(const MoeModel& model, const RoutedBatch& batch, WeightForm
   check_divisor("--ep", ep, model.experts, "routed experts");
   MoeLayer layer;
   layer.hidden = model.hidden;
+  layer.latent = model.latent;
   layer.intermediate = divide_up(model.expert_intermediate, tp);
-  layer.router_experts = model.experts;
+  layer.router_experts = model.experts + model.zero_experts;
   layer.topk = model.topk;
   layer.tokens = batch.tokens;
   layer.gated = model.gated;
@@ -34,6 +36,7 @@ MoeLayer shard_layer(const MoeModel& model, const RoutedBatch& batch, WeightForm
   layer.other_weights = model.other_weights;
   layer.activations = activations;
 
+  MOESIM_CHECK(batch.experts >= model.experts);
   const std::vector<std::int64_t> rows = rows_per_expert(batch);
   const std::int64_t block = divide_up(model.experts, ep);
   std::int64_t first = 0, most_active = -1, most_rows = -1;

@@ -22,6 +22,10 @@ Bytes layer_bytes(const MoeLayer& layer, const PredictOptions& options) {
   const std::int64_t shared = layer.shared_intermediate;
   const Bytes router = matrix_bytes({Dtype::kBf16, 0}, layer.router_experts, layer.hidden);
   Bytes total = experts + router;
+  if (layer.latent > 0) {
+    total += matrix_bytes(layer.other_weights, layer.latent, layer.hidden) +
+             matrix_bytes(layer.other_weights, layer.hidden, layer.latent);
+  }
   if (shared > 0) {
     total += matrix_bytes(layer.other_weights, layer.gated ? 2 * shared : shared, layer.hidden) +
              matrix_bytes(layer.other_weights, layer.hidden, shared);
@@ -43,36 +47,14 @@ Parameters parameters_of(const StrategyChoice& choice, const MoeLayer& layer) {
 
 PredictionOrInfeasible predict_one(const MoeLayer& layer, const HardwareModel& hardware, const StrategyChoice& choice,
                                    const PredictOptions& options) {
-  const double clock = options.clock_hz.value_or(hardware[Hw::kClockBoost]);
-  const Parameters parameters = parameters_of(choice, layer);
-  const Implementation* implementation = implementation_of(choice, options.calibration, layer.weights);
-  const ImplementationConstants constants =
-      implementation == nullptr ? ImplementationConstants{} : implementation->values();
-  const LowerRequest request{layer,          hardware,   clock,     options.scope,
-                             options.launch, parameters, constants, options.stage};
-  Lowered lowered = choice.strategy->lower(request);
+  Lowered lowered = lower_layer(layer, hardware, choice, options);
   if (auto* reason = std::get_if<Infeasible>(&lowered)) return std::move(*reason);
-  const auto& plan = std::get<ExecutionPlan>(lowered);
-  SimulationResult result = simulate(plan, build_machine(hardware), options.simulate);
-
-  Prediction prediction;
+  Prediction prediction = simulate_plan(std::get<ExecutionPlan>(lowered), hardware, options);
   prediction.strategy = choice.text;
+  const Implementation* implementation = implementation_of(choice, options.calibration, layer.weights);
   if (implementation != nullptr) prediction.implementation = implementation->name;
-  prediction.time = result.total;
-  prediction.attribution = result.attribution;
   prediction.bound = bound(layer, hardware, options, &prediction.matrix_bound);
   prediction.active_experts = layer.active;
-  prediction.work_items = result.items;
-  prediction.cohorts = result.cohorts;
-  prediction.timeline = std::move(result.timeline);
-  for (std::size_t k = 0; k < result.kernels.size(); ++k) {
-    const KernelResult& kernel = result.kernels[k];
-    prediction.memory_read += kernel.memory_read;
-    prediction.memory_reread += kernel.memory_reread;
-    prediction.cache_read += kernel.cache_read;
-    prediction.written += kernel.written;
-    prediction.kernels.push_back({plan.kernels()[k].name, plan.kernels()[k].stage, kernel});
-  }
   return prediction;
 }
 
@@ -90,14 +72,43 @@ Value parse_choice(const char* flag, const std::string& text,
 
 }  // namespace
 
-PredictionOrInfeasible predict(const MoeLayer& layer, const HardwareModel& hardware, const StrategyChoice& choice,
-                               const PredictOptions& options) {
-  if (choice.strategy != nullptr) return predict_one(layer, hardware, choice, options);
+Lowered lower_layer(const MoeLayer& layer, const HardwareModel& hardware, const StrategyChoice& choice,
+                    const PredictOptions& options) {
+  const double clock = options.clock_hz.value_or(hardware[Hw::kClockBoost]);
+  const Parameters parameters = parameters_of(choice, layer);
+  const Implementation* implementation = implementation_of(choice, options.calibration, layer.weights);
+  const ImplementationConstants constants =
+      implementation == nullptr ? ImplementationConstants{} : implementation->values();
+  const LowerRequest request{layer,          hardware,   clock,     options.scope,
+                             options.launch, parameters, constants, options.stage};
+  return choice.strategy->lower(request);
+}
+
+Prediction simulate_plan(const ExecutionPlan& plan, const HardwareModel& hardware, const PredictOptions& options) {
+  SimulationResult result = simulate(plan, build_machine(hardware), options.simulate);
+  Prediction prediction;
+  prediction.time = result.total;
+  prediction.attribution = result.attribution;
+  prediction.work_items = result.items;
+  prediction.cohorts = result.cohorts;
+  prediction.timeline = std::move(result.timeline);
+  for (std::size_t k = 0; k < result.kernels.size(); ++k) {
+    const KernelResult& kernel = result.kernels[k];
+    prediction.memory_read += kernel.memory_read;
+    prediction.memory_reread += kernel.memory_reread;
+    prediction.cache_read += kernel.cache_read;
+    prediction.written += kernel.written;
+    prediction.kernels.push_back({plan.kernels()[k].name, plan.kernels()[k].stage, kernel});
+  }
+  return prediction;
+}
+
+PredictionOrInfeasible best_strategy(const std::function<PredictionOrInfeasible(const StrategyChoice&)>& predict_one) {
   std::optional<Prediction> best;
   std::string reasons;
   for (const Strategy& strategy : strategy_catalogue()) {
     const StrategyChoice candidate{&strategy, {}, "", strategy.name};
-    PredictionOrInfeasible one = predict_one(layer, hardware, candidate, options);
+    PredictionOrInfeasible one = predict_one(candidate);
     if (const auto* infeasible = std::get_if<Infeasible>(&one)) {
       reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", strategy.name, infeasible->reason);
     } else if (Prediction& found = std::get<Prediction>(one); !best || found.time < best->time) {
@@ -106,6 +117,12 @@ PredictionOrInfeasible predict(const MoeLayer& layer, const HardwareModel& hardw
   }
   if (!best) return Infeasible{reasons};
   return std::move(*best);
+}
+
+PredictionOrInfeasible predict(const MoeLayer& layer, const HardwareModel& hardware, const StrategyChoice& choice,
+                               const PredictOptions& options) {
+  const auto one = [&](const StrategyChoice& of) { return predict_one(layer, hardware, of, options); };
+  return choice.strategy == nullptr ? best_strategy(one) : one(choice);
 }
 
 const Implementation* implementation_of(const StrategyChoice& choice, const Calibration* calibration,
@@ -119,21 +136,24 @@ const Implementation* implementation_of(const StrategyChoice& choice, const Cali
   return implementation != nullptr && implementation->strategy == choice.strategy->name ? implementation : nullptr;
 }
 
+double highest_matrix_rate(const HardwareModel& hardware, const PredictOptions& options) {
+  double rate = hardware[Hw::kMatrixBf16];
+  for (const Hw id : {Hw::kMatrixFp8, Hw::kMatrixInt8, Hw::kMatrixFp4}) {
+    if (hardware.has(id)) rate = std::max(rate, hardware[id]);
+  }
+  return rate * hardware[Hw::kUnitCount] * options.clock_hz.value_or(hardware[Hw::kClockBoost]);
+}
+
 Duration bound(const MoeLayer& layer, const HardwareModel& hardware, const PredictOptions& options,
                bool* matrix_bound) {
   const double bytes = layer_bytes(layer, options).as_double();
   const Duration stream = duration_from_seconds(bytes / highest_read_rate(hardware));
   double elements = 0;  // useful multiply-adds per expert row
-  const auto hidden = static_cast<double>(layer.hidden);
+  const auto hidden = static_cast<double>(layer.expert_hidden());
   if (options.stage.empty() || options.stage == "gemm1") elements += static_cast<double>(layer.up_width()) * hidden;
   if (options.stage.empty() || options.stage == "gemm2") elements += static_cast<double>(layer.intermediate) * hidden;
-  double rate = hardware[Hw::kMatrixBf16];
-  for (const Hw id : {Hw::kMatrixFp8, Hw::kMatrixInt8, Hw::kMatrixFp4}) {
-    if (hardware.has(id)) rate = std::max(rate, hardware[id]);
-  }
-  const double clock = options.clock_hz.value_or(hardware[Hw::kClockBoost]);
-  const Duration work = duration_from_seconds(2 * elements * static_cast<double>(layer.picks) /
-                                              (rate * hardware[Hw::kUnitCount] * clock));
+  const Duration work =
+      duration_from_seconds(2 * elements * static_cast<double>(layer.picks) / highest_matrix_rate(hardware, options));
   *matrix_bound = work > stream;
   return std::max(work, stream);
 }
@@ -149,6 +169,8 @@ const char* scope_name(Scope scope) {
       return "expert_ffn";
     case Scope::kMoeLayer:
       return "moe_layer";
+    case Scope::kStep:
+      return "step";
   }
   return "";
 }
@@ -166,7 +188,8 @@ const char* launch_name(LaunchMode mode) {
 }
 
 Scope parse_scope(const std::string& text) {
-  return parse_choice<Scope>("--scope", text, {{"expert_ffn", Scope::kExpertFfn}, {"moe_layer", Scope::kMoeLayer}});
+  return parse_choice<Scope>(
+      "--scope", text, {{"expert_ffn", Scope::kExpertFfn}, {"moe_layer", Scope::kMoeLayer}, {"step", Scope::kStep}});
 }
 
 LaunchMode parse_launch(const std::string& text) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <variant>
@@ -10,6 +11,7 @@
 #include "hwmodels/hardware_model.h"
 #include "sim/engine/simulate.h"
 #include "workloads/moe_layer.h"
+#include "workloads/step/step_part.h"
 #include "workloads/strategies/strategy.h"
 
 namespace moesim {
@@ -33,6 +35,7 @@ struct Prediction {
   std::string implementation;  // whose fitted constants were used; "": none, the device's alone
   Duration time;
   Attribution attribution;
+  PartTimes parts{};  // of a decode step: they sum to the time
   Duration bound;  // closed form, never above time: distinct bytes / highest read rate, or work / highest matrix rate
   bool matrix_bound = false;  // which of the two the bound is
   Bytes memory_read, memory_reread, cache_read, written;
@@ -52,10 +55,20 @@ using PredictionOrInfeasible = std::variant<Prediction, Infeasible>;
 PredictionOrInfeasible predict(const MoeLayer& layer, const HardwareModel& hardware, const StrategyChoice& choice,
                                const PredictOptions& options = {});
 
+// What predict() is made of: a layer as the choice's strategy lowers it, with its parameters and fitted constants; a plan's
+// figures, without bound and names; and the fastest of all strategies with default parameters, or all reasons.
+Lowered lower_layer(const MoeLayer& layer, const HardwareModel& hardware, const StrategyChoice& choice,
+                    const PredictOptions& options);
+Prediction simulate_plan(const ExecutionPlan& plan, const HardwareModel& hardware, const PredictOptions& options);
+PredictionOrInfeasible best_strategy(const std::function<PredictionOrInfeasible(const StrategyChoice&)>& predict_one);
+
 // Whose fitted constants a strategy takes: the implementation that the choice names, else the calibration's first of this
 // strategy, variant and weights. nullptr: none is known, and the strategy has the device's constants alone.
 const Implementation* implementation_of(const StrategyChoice& choice, const Calibration* calibration,
                                         WeightFormat weights);
+
+// FLOP a second of all units at the highest rate of any type.
+double highest_matrix_rate(const HardwareModel& hardware, const PredictOptions& options);
 
 // The bound alone. Bytes: active experts' matrices once (and router and shared experts for the whole layer);
 // work: useful rows at the device's highest matrix rate.

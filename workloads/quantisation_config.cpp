@@ -2,13 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
+#include <set>
+
 #include "workloads/config_errors.h"
+#include "workloads/model_limits.h"
+#include "workloads/quantisation_method.h"
 
 namespace moesim {
 namespace {
-
-constexpr std::int64_t kMaxWidth = 1'000'000;
-constexpr std::int64_t kMaxLayers = 10'000;
 
 WeightFormat read_dtype(const JsonView& root, const JsonView& config) {
   for (const JsonView& view : {config, root}) {
@@ -24,118 +27,16 @@ WeightFormat read_dtype(const JsonView& root, const JsonView& config) {
   return {Dtype::kBf16};
 }
 
-WeightFormat block_format(const JsonView& block) {
-  std::vector<std::int64_t> sides;
-  for (std::size_t i = 0; i < block.size(); ++i) sides.push_back(block.at(i).as_int(1, kMaxWidth));
-  if (sides != std::vector<std::int64_t>{128, 128}) {
-    refuse(block, fmt::format("blocks of [{}] weights to a scale", fmt::join(sides, ", ")),
-           "[128, 128], the only fp8 block size that is modelled");
-  }
-  return {Dtype::kFp8Block128};
-}
-
-WeightFormat int4_format(const JsonView& group_size) {
-  const std::int64_t group = group_size.as_int(-1, kMaxWidth);
-  if (group != 32 && group != 64 && group != 128) {
-    group_size.fail("32, 64 or 128, the 4-bit group sizes that are modelled");
-  }
-  return {Dtype::kInt4, group};
-}
-
-WeightFormat read_fp8(const JsonView& quantisation) {
-  return quantisation.has("weight_block_size") ? block_format(quantisation.at("weight_block_size"))
-                                               : WeightFormat{Dtype::kFp8};
-}
-
-WeightFormat read_mxfp4(const JsonView&) { return {Dtype::kMxfp4}; }
-
-WeightFormat read_modelopt(const JsonView& quantisation) {
-  const JsonView algorithm = quantisation.at("quant_algo");
-  if (algorithm.as_string() == "NVFP4") return {Dtype::kNvfp4};
-  if (algorithm.as_string() == "FP8") return {Dtype::kFp8};
-  algorithm.fail("NVFP4 or FP8: other ModelOpt formats are not modelled");
-}
-
-// 8-bit GPTQ keeps a scale per group, int8 one per output row: at a group of 128 its bytes come out 1.5 % low.
-WeightFormat read_gptq(const JsonView& quantisation) {
-  const JsonView bits = quantisation.at("bits");
-  if (bits.as_int(1, 16) == 4) return int4_format(quantisation.at("group_size"));
-  if (bits.as_int(1, 16) == 8) return {Dtype::kInt8};
-  bits.fail("4 or 8: other widths are not modelled");
-}
-
-WeightFormat read_awq(const JsonView& quantisation) {
-  if (quantisation.at("bits").as_int(1, 16) != 4) quantisation.at("bits").fail("4: other widths are not modelled");
-  return int4_format(quantisation.at("group_size"));
-}
-
-WeightFormat read_compressed_group(const JsonView& format, const JsonView& weights) {
-  const std::string name = format.as_string();
-  if (name == "mxfp4-pack-quantized") return {Dtype::kMxfp4};
-  if (name == "nvfp4-pack-quantized") return {Dtype::kNvfp4};
-  const std::int64_t bits = weights.at("num_bits").as_int(1, 16);
-  const std::string strategy = weights.at("strategy").as_string();
-  if (name == "pack-quantized" && bits == 4) return int4_format(weights.at("group_size"));
-  const bool integer = name == "pack-quantized" || name == "int-quantized";
-  if (integer && bits == 8 && strategy == "channel") return {Dtype::kInt8};
-  if (name == "float-quantized" && bits == 8 && strategy == "tensor") return {Dtype::kFp8};
-  if (name == "float-quantized" && bits == 8 && strategy == "block") return block_format(weights.at("block_structure"));
-  refuse(format, fmt::format("compressed-tensors '{}' of {} bits, one scale per {}", name, bits, strategy),
-         "pack-quantized of 4 bits (per group) or 8 (per channel), int-quantized of 8 (per channel), float-quantized "
-         "of 8 (per tensor or block), mxfp4-pack-quantized or nvfp4-pack-quantized");
-}
-
-WeightFormat read_compressed_tensors(const JsonView& quantisation) {
-  const JsonView groups = quantisation.at("config_groups");
-  std::optional<WeightFormat> result;
-  for (const std::string& key : groups.keys()) {
-    const JsonView group = groups.at(key);
-    const WeightFormat format =
-        read_compressed_group((group.has("format") ? group : quantisation).at("format"), group.at("weights"));
-    if (result && *result != format) {
-      refuse(group, fmt::format("{} beside {}", format_name(format), format_name(*result)),
-             "one weight format: mixed precision is not modelled");
-    }
-    result = format;
-  }
-  if (!result) refuse(groups, "no group", "at least one group of quantised layers");
-  return *result;
-}
-
-struct Method {
-  const char* name;
-  WeightFormat (*read)(const JsonView&);
-};
-constexpr Method kMethods[] = {
-    {"fp8", read_fp8},           {"mxfp4", read_mxfp4},
-    {"modelopt", read_modelopt}, {"compressed-tensors", read_compressed_tensors},
-    {"gptq", read_gptq},         {"awq", read_awq},
-};
-
-WeightFormat read_method(const JsonView& quantisation) {
-  if (quantisation.has("quant_algo") && quantisation.at("quant_algo").as_string() == "MIXED_PRECISION") {
-    quantisation.at("quant_algo").fail("one weight format: mixed precision is not modelled");
-  }
-  // Early ModelOpt exports name the algorithm only.
-  if (!quantisation.has("quant_method") && quantisation.has("quant_algo")) return read_modelopt(quantisation);
-  const JsonView method = quantisation.at("quant_method");
-  std::vector<std::string> names;
-  for (const Method& known : kMethods) {
-    if (method.as_string() == known.name) return known.read(quantisation);
-    names.emplace_back(known.name);
-  }
-  method.fail(fmt::format("a quantisation that is modelled: {}", fmt::join(names, ", ")),
-              nearest_name(method.as_string(), names));
-}
-
-struct Exclusion {
+// A module's name or a pattern of names, as exclusion lists and quantized_layers hold them.
+struct Module {
   JsonView place;
-  std::string module;  // name or pattern
+  std::string name;
 };
 
-std::vector<Exclusion> exclusions(const JsonView& quantisation) {
-  std::vector<Exclusion> result;
-  for (const char* key : {"modules_to_not_convert", "ignore", "exclude_modules", "ignored_layers"}) {
+std::vector<Module> exclusions(const JsonView& quantisation) {
+  std::vector<Module> result;
+  for (const char* key :
+       {"modules_to_not_convert", "ignore", "exclude_modules", "ignored_layers", "llm_int8_skip_modules"}) {
     if (!quantisation.has(key)) continue;
     const JsonView list = quantisation.at(key);
     for (std::size_t i = 0; i < list.size(); ++i) result.push_back({list.at(i), list.at(i).as_string()});
@@ -149,47 +50,242 @@ std::vector<Exclusion> exclusions(const JsonView& quantisation) {
   return result;
 }
 
-// "model.layers.78.mlp" -> 78; patterns over all layers have none.
-std::optional<std::int64_t> layer_of(const std::string& module) {
-  constexpr std::string_view kLayers = "layers.";
-  const std::size_t at = module.find(kLayers);
+// Without what regular expressions and globs put around a name.
+std::string plain(std::string pattern) {
+  std::erase(pattern, '\\');
+  while (!pattern.empty() && (pattern.back() == '$' || pattern.back() == '*')) pattern.pop_back();
+  if (pattern.ends_with('.')) pattern.pop_back();
+  return pattern;
+}
+
+// "model.layers.78.mlp" -> 78, and what follows the number; patterns over all layers have none.
+struct LayerOf {
   std::optional<std::int64_t> layer;
-  for (std::size_t i = at + kLayers.size(); at != std::string::npos && i < module.size(); ++i) {
-    if (module[i] < '0' || module[i] > '9' || layer > kMaxLayers) break;
-    layer = layer.value_or(0) * 10 + (module[i] - '0');
+  std::string rest;
+};
+LayerOf layer_of(const std::string& name) {
+  constexpr std::string_view kLayers = "layers.";
+  const std::string module = plain(name);
+  const std::size_t at = module.find(kLayers);
+  LayerOf result{std::nullopt, module};
+  if (at == std::string::npos) return result;
+  std::size_t i = at + kLayers.size();
+  for (; i < module.size() && module[i] >= '0' && module[i] <= '9'; ++i) {
+    if (result.layer > kMaxLayers) break;
+    result.layer = result.layer.value_or(0) * 10 + (module[i] - '0');
   }
-  return layer;
+  result.rest = module.substr(i);
+  return result;
+}
+
+bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+bool contains_any(const std::string& text, std::initializer_list<const char*> parts) {
+  return std::any_of(parts.begin(), parts.end(), [&](const char* part) { return contains(text, part); });
 }
 
 // "mlp.shared_experts", "*.shared_expert.*"; the one-column shared_expert_gate is no expert.
 bool names_shared_experts(const std::string& module) {
-  constexpr std::string_view kShared = "shared_expert";
-  const std::size_t at = module.find(kShared);
-  return at != std::string::npos && module.compare(at + kShared.size(), 5, "_gate") != 0;
+  for (const std::string_view name : {"shared_expert", "share_expert", "shared_mlp"}) {
+    const std::size_t at = module.find(name);
+    if (at != std::string::npos && module.compare(at + name.size(), 5, "_gate") != 0) return true;
+  }
+  return false;
 }
 
 bool names_routed_experts(const std::string& module) {
-  const std::size_t at = module.find("experts");
-  return at != std::string::npos && !names_shared_experts(module);
+  return contains(module, "experts") && !names_shared_experts(module);
+}
+
+// "model.layers.0*", "model.layers.1.*": all of a layer.
+bool names_whole_layer(const LayerOf& module) { return module.layer && module.rest.empty(); }
+
+// Not a router, a norm or a bias, which have no say in the matrices' format.
+bool names_a_detail(const std::string& module) {
+  // Qwen3-Next's in_proj_ba has two columns a head.
+  return contains_any(module, {"norm", "bias", "router", "_gate", "in_proj_a", "in_proj_b"}) ||
+         module.ends_with("gate") || module.ends_with("gate.weight");
+}
+
+bool names_dense_ffn(const LayerOf& module) {
+  if (names_whole_layer(module)) return true;
+  if (contains(module.rest, "expert") || names_a_detail(module.rest)) return false;
+  return contains_any(module.rest, {"mlp", "feed_forward", "ffn", "ffns"});
+}
+
+// The published names of a mixer's matrices.
+const std::vector<const char*>& projections(const std::string& matrix) {
+  static const std::map<std::string, std::vector<const char*>> kNames = {
+      {"qkv", {"q_proj", "k_proj", "v_proj", "qkv_proj"}},
+      {"q", {"q_proj"}},
+      {"q_a", {"q_a_proj", "wq_a"}},
+      {"q_b", {"q_b_proj", "wq_b", "wq."}},
+      {"kv_a", {"kv_a_proj", "wkv"}},
+      {"k_up", {"kv_b_proj"}},
+      {"v_up", {"kv_b_proj"}},
+      {"o", {"o_proj", "wo_b"}},
+      {"o_a", {"wo_a"}},
+      {"in", {"in_proj"}},
+      {"out", {"out_proj"}},
+      {"index_q", {"indexer"}},
+      {"index_k", {"indexer"}},
+      {"index", {"index"}},
+  };
+  static const std::vector<const char*> kNone;
+  const auto found = kNames.find(matrix);
+  return found == kNames.end() ? kNone : found->second;
+}
+
+bool names_attention(const std::string& module) {
+  return contains_any(module, {"self_attn", "linear_attn", "attn", "attention", "mixer", "mamba"}) &&
+         !contains(module, "expert");
+}
+
+// A module of attention names one projection, or all.
+bool names_mixer_matrix(const LayerOf& module, const std::string& matrix) {
+  if (names_whole_layer(module)) return true;
+  if (!names_attention(module.rest) || names_a_detail(module.rest)) return false;
+  const std::vector<const char*>& own = projections(matrix);
+  if (std::any_of(own.begin(), own.end(), [&](const char* name) { return contains(module.rest, name); })) return true;
+  return !contains_any(module.rest, {"_proj", "wq", "wkv", "wo_", "index", "conv", "compressor"});
+}
+
+// Which layers a list of modules names for one part.
+class Named {
+ public:
+  void add(std::optional<std::int64_t> layer) {
+    if (layer) {
+      layers_.insert(*layer);
+    } else {
+      all_ = true;
+    }
+  }
+  // Half of `layers` or more.
+  [[nodiscard]] bool most_of(std::int64_t layers) const {
+    return all_ || (layers > 0 && 2 * static_cast<std::int64_t>(layers_.size()) >= layers);
+  }
+  [[nodiscard]] bool any() const { return all_ || !layers_.empty(); }
+
+ private:
+  bool all_ = false;
+  std::set<std::int64_t> layers_;
+};
+
+template <class Predicate>
+Named named_by(const std::vector<Module>& modules, const MoeModel& model, Predicate names) {
+  Named result;
+  for (const Module& module : modules) {
+    const LayerOf place = layer_of(module.name);
+    if (place.layer.value_or(0) < model.layers && names(place)) result.add(place.layer);
+  }
+  return result;
+}
+
+std::int64_t count_layers(const MoeModel& model, bool (*counts)(const DecoderLayer&)) {
+  return std::count_if(model.decoder_layers.begin(), model.decoder_layers.end(), counts);
+}
+
+std::int64_t dense_layers(const MoeModel& model) {
+  return count_layers(model, [](const DecoderLayer& layer) { return layer.dense_intermediate > 0; });
+}
+
+std::int64_t layers_with_mixer(const MoeModel& model) {
+  return count_layers(model, [](const DecoderLayer& layer) { return layer.mixer.has_value(); });
+}
+
+void set_all(MoeModel& model, WeightFormat format) {
+  model.expert_weights = model.other_weights = model.dense_weights = model.head_weights = format;
+  for (Mixer& mixer : model.mixers) {
+    for (WeightMatrix& matrix : mixer.before) matrix.format = format;
+    for (WeightMatrix& matrix : mixer.after) matrix.format = format;
+  }
+}
+
+template <class SetFormat>
+void for_each_matrix(MoeModel& model, SetFormat set) {
+  for (Mixer& mixer : model.mixers) {
+    for (WeightMatrix& matrix : mixer.before) set(matrix);
+    for (WeightMatrix& matrix : mixer.after) set(matrix);
+  }
+}
+
+// All that the method covers, but for what the lists exclude.
+void apply_method(const QuantisationMethod& method, const std::vector<Module>& excluded, MoeModel& model) {
+  for (const Module& module : excluded) {
+    if (layer_of(module.name).layer.value_or(0) < model.layers && names_routed_experts(module.name)) {
+      refuse(module.place, fmt::format("'{}' left out of the quantisation", module.name),
+             "all routed experts quantised alike: mixed precision among them is not modelled");
+    }
+  }
+  model.expert_weights = method.format;
+  const Named shared =
+      named_by(excluded, model, [](const LayerOf& module) { return names_shared_experts(module.rest); });
+  if (model.shared_experts > 0 && !shared.any()) model.other_weights = method.format;
+  if (method.experts_only) return;
+  if (!named_by(excluded, model, names_dense_ffn).most_of(dense_layers(model))) model.dense_weights = method.format;
+  const std::int64_t mixed = layers_with_mixer(model);
+  for_each_matrix(model, [&](WeightMatrix& matrix) {
+    const Named named =
+        named_by(excluded, model, [&](const LayerOf& module) { return names_mixer_matrix(module, matrix.name); });
+    if (!named.most_of(mixed)) matrix.format = method.format;
+  });
+}
+
+// "re:.*ffn.*(gate|up|down)_proj": all FFNs, experts or not.
+bool names_every_ffn(const LayerOf& module) { return !module.layer && names_dense_ffn(module); }
+
+// The format that most of a part's modules have; nothing where none is named.
+template <class Predicate>
+std::optional<WeightFormat> format_in(const std::vector<ModuleFormat>& modules, const MoeModel& model,
+                                      Predicate names) {
+  std::map<std::string, std::pair<WeightFormat, int>> found;
+  for (const ModuleFormat& module : modules) {
+    const LayerOf place = layer_of(module.module);
+    if (place.layer.value_or(0) >= model.layers || !names(place)) continue;
+    ++found.try_emplace(format_name(module.format), module.format, 0).first->second.second;
+  }
+  const auto most = std::max_element(found.begin(), found.end(),
+                                     [](const auto& a, const auto& b) { return a.second.second < b.second.second; });
+  return most == found.end() ? std::nullopt : std::optional(most->second.first);
+}
+
+void apply_mixed(const QuantisationMethod& method, MoeModel& model) {
+  const auto routed = [](const LayerOf& module) {
+    return names_routed_experts(module.rest) || names_every_ffn(module);
+  };
+  const auto shared = [](const LayerOf& module) {
+    return names_shared_experts(module.rest) || names_every_ffn(module);
+  };
+  model.expert_weights = format_in(method.modules, model, routed).value_or(method.format);
+  model.other_weights = format_in(method.modules, model, shared).value_or(method.format);
+  model.dense_weights = format_in(method.modules, model, names_dense_ffn).value_or(method.format);
+  for_each_matrix(model, [&](WeightMatrix& matrix) {
+    const auto names = [&](const LayerOf& module) { return names_mixer_matrix(module, matrix.name); };
+    matrix.format = format_in(method.modules, model, names).value_or(method.format);
+  });
 }
 
 }  // namespace
 
 void read_weight_formats(const JsonView& root, const JsonView& config, const std::optional<JsonView>& quantisation,
                          MoeModel& model) {
-  model.expert_weights = model.other_weights = read_dtype(root, config);
-  if (!quantisation) return;
-  model.expert_weights = read_method(*quantisation);
-  bool shared_excluded = false;
-  for (const auto& [place, module] : exclusions(*quantisation)) {
-    if (layer_of(module).value_or(0) >= model.layers) continue;
-    if (names_routed_experts(module)) {
-      refuse(place, fmt::format("'{}' left out of the quantisation", module),
-             "all routed experts quantised alike: mixed precision is not modelled");
+  const WeightFormat unquantised = read_dtype(root, config);
+  set_all(model, unquantised);
+  QuantisationMethod method;
+  if (quantisation) {
+    method = read_quantisation_method(*quantisation, unquantised);
+    if (method.modules.empty()) {
+      apply_method(method, exclusions(*quantisation), model);
+    } else {
+      apply_mixed(method, model);
     }
-    shared_excluded = shared_excluded || names_shared_experts(module);
   }
-  if (model.shared_experts > 0 && !shared_excluded) model.other_weights = model.expert_weights;
+  // DeepSeek-V4: experts in 4 bits, a scale per 32, whatever the rest is in.
+  for (const JsonView& view : {config, root}) {
+    if (!view.has("expert_dtype") || !method.modules.empty()) continue;
+    if (view.at("expert_dtype").as_string() != "fp4") view.at("expert_dtype").fail("fp4");
+    model.expert_weights = {Dtype::kMxfp4};
+  }
 }
 
 }  // namespace moesim

@@ -180,6 +180,32 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
   std::vector<Level> levels_;
 };
 
+// The text with null for each NaN, Infinity and -Infinity outside of strings. Padded, so that errors keep their place
+// (after a NaN on the same line they are one column late).
+std::string without_non_finite(std::string_view text) {
+  constexpr std::array<std::string_view, 3> kNonFinite = {"-Infinity", "Infinity", "NaN"};
+  constexpr std::string_view kNull = "null";
+  std::string result;
+  result.reserve(text.size());
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size();) {
+    const auto word = std::find_if(kNonFinite.begin(), kNonFinite.end(), [&](std::string_view candidate) {
+      return !in_string && text.substr(i, candidate.size()) == candidate;
+    });
+    if (word != kNonFinite.end()) {
+      result += kNull;
+      result.append(std::max(word->size(), kNull.size()) - kNull.size(), ' ');
+      i += word->size();
+      continue;
+    }
+    const bool escape = in_string && text[i] == '\\' && i + 1 < text.size();
+    if (text[i] == '"') in_string = !in_string;
+    result += text.substr(i, escape ? 2 : 1);
+    i += escape ? 2 : 1;
+  }
+  return result;
+}
+
 std::string integer_range(std::int64_t min, std::int64_t max) {
   const bool any_min = min == std::numeric_limits<std::int64_t>::min();
   const bool any_max = max == std::numeric_limits<std::int64_t>::max();
@@ -308,7 +334,9 @@ void JsonView::fail(const std::string& expected, const std::string& nearest) con
   throw InputError({file(), pointer_, describe(), expected, nearest});
 }
 
-JsonDocument JsonDocument::parse(std::string_view text, std::string name) {
+JsonDocument JsonDocument::parse(std::string_view text, std::string name, JsonDialect dialect) {
+  std::string rewritten;
+  if (dialect == JsonDialect::kPython) text = rewritten = without_non_finite(text);
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (text.substr(0, kByteOrderMark.size()) == kByteOrderMark) text.remove_prefix(kByteOrderMark.size());
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) {
@@ -323,8 +351,8 @@ JsonDocument JsonDocument::parse(std::string_view text, std::string name) {
   return {std::make_unique<Json>(builder.take()), std::move(name)};
 }
 
-JsonDocument JsonDocument::read_file(const std::string& path) {
-  return parse(read_text_file(path, kMaxFileBytes), path);
+JsonDocument JsonDocument::read_file(const std::string& path, JsonDialect dialect) {
+  return parse(read_text_file(path, kMaxFileBytes), path, dialect);
 }
 
 JsonDocument::JsonDocument(std::unique_ptr<Json> tree, std::string name)

@@ -17,6 +17,10 @@ namespace moesim {
 
 class JsonDocument;
 
+// Python writes NaN, Infinity and -Infinity, which JSON does not have. Foreign files that Python wrote may hold them
+// where nobody looks: kPython reads them as null, which is no number to whoever asks.
+enum class JsonDialect { kStrict, kPython };
+
 // A place in a document: knows its file and JSON pointer, so that each error names both.
 // Valid while the document lives.
 class JsonView {
@@ -63,8 +67,8 @@ class JsonView {
 class JsonDocument {
  public:
   // `name` is what errors call the document. Throws InputError.
-  static JsonDocument parse(std::string_view text, std::string name);
-  static JsonDocument read_file(const std::string& path);
+  static JsonDocument parse(std::string_view text, std::string name, JsonDialect dialect = JsonDialect::kStrict);
+  static JsonDocument read_file(const std::string& path, JsonDialect dialect = JsonDialect::kStrict);
   JsonDocument(JsonDocument&&) noexcept;
   JsonDocument& operator=(JsonDocument&&) noexcept;
   ~JsonDocument();

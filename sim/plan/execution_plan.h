@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,9 @@ class PlanBuilder {
   RegionId add_region(std::string name, Bytes bytes);
   KernelId add_kernel(Kernel kernel);
   void add_dependence(KernelId before, KernelId after);
+  // A sealed plan's kernels and regions, with ids of this one; its first kernels come after `before`. The last of its
+  // order is returned. The plan's launch mode is of no matter.
+  KernelId append(ExecutionPlan plan, std::optional<KernelId> before);
   // Checks (CHECK: a wrong plan is our bug): acyclic, ids valid, counts and shares in range, item dependencies point
   // backwards. The builder is empty afterwards.
   ExecutionPlan seal();

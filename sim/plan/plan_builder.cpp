@@ -60,6 +60,28 @@ void PlanBuilder::add_dependence(KernelId before, KernelId after) {
   edges_.emplace_back(static_cast<std::uint32_t>(before.index()), static_cast<std::uint32_t>(after.index()));
 }
 
+KernelId PlanBuilder::append(ExecutionPlan plan, std::optional<KernelId> before) {
+  const std::size_t first_kernel = kernels_.size();
+  const std::size_t first_region = regions_.size();
+  const auto moved = [&](std::optional<RegionId>& region) {
+    if (region) region = RegionId(first_region + region->index());
+  };
+  std::move(plan.regions_.begin(), plan.regions_.end(), std::back_inserter(regions_));
+  for (std::size_t k = 0; k < plan.kernels_.size(); ++k) {
+    for (ItemGroup& group : plan.kernels_[k].groups) {
+      moved(group.region);
+      moved(group.write_region);
+    }
+    const KernelId id = add_kernel(std::move(plan.kernels_[k]));
+    if (before && plan.offsets_[k] == plan.offsets_[k + 1]) add_dependence(*before, id);
+    for (std::uint32_t i = plan.offsets_[k]; i < plan.offsets_[k + 1]; ++i) {
+      edges_.emplace_back(static_cast<std::uint32_t>(first_kernel + plan.before_[i]),
+                          static_cast<std::uint32_t>(id.index()));
+    }
+  }
+  return KernelId(first_kernel + plan.order_.back());
+}
+
 ExecutionPlan PlanBuilder::seal() {
   MOESIM_CHECK(!kernels_.empty());
   for (const Kernel& kernel : kernels_) check_kernel(kernel, regions_.size());

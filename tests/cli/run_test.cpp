@@ -63,6 +63,34 @@ Arguments small_with(const Arguments& more) {
   return arguments;
 }
 
+TEST(Run, RecordsWhatWasOverriddenInTheModel) {
+  const Arguments overridden = small_with({"--model-override", "hidden=1024", "--model-override", "topk=1"});
+  const json study = json_of(overridden);
+  EXPECT_EQ(study.at("model").at("overrides"), json({"hidden=1024", "topk=1"}));
+  const json plain = json_of(kSmall);
+  EXPECT_FALSE(plain.at("model").contains("overrides"));
+  EXPECT_LT(study.at("rows").at(0).at("time_us_median").get<double>(),
+            plain.at("rows").at(0).at("time_us_median").get<double>());
+  EXPECT_THAT(output_of(overridden), HasSubstr("override hidden=1024\noverride topk=1\n"));
+  Arguments csv = overridden;
+  csv.insert(csv.end(), {"--format", "csv"});
+  EXPECT_THAT(output_of(csv), AllOf(HasSubstr(",model_overrides\n"), HasSubstr(",hidden=1024 topk=1\n")));
+}
+
+// Latent experts between their projections; picks of zero experts, alone among a token's perhaps.
+TEST(Run, ModelsOfEveryKindOfLayer) {
+  for (const char* model : {"kimi-k3", "nemotron-3-super-120b-a12b-fp8", "longcat-flash", "deepseek-v4-flash",
+                            "llama-4-scout", "arctic", "jamba-v0.1"}) {
+    const json study = successful_json({"run", "--model", model, "--concurrency", "1,4", "--samples", "2", "--strategy",
+                                        "grouped_gemm,stream_gemv", "--explain"});
+    EXPECT_EQ(study.at("rows").size(), 4U) << model;
+  }
+  const json zero = successful_json({"run", "--model", "longcat-flash", "--model-override", "topk=1", "--concurrency",
+                                     "1", "--samples", "64", "--strategy", "all"});
+  for (const json& row : zero.at("rows")) EXPECT_GT(row.at("time_us_median").get<double>(), 0);
+  EXPECT_LT(zero.at("rows").at(0).at("distinct_experts_mean").get<double>(), 1);
+}
+
 TEST(Run, NamesEverythingThatItWasMadeOf) {
   const json study = json_of(small_with({"--set", "hbm.bandwidth=6TB/s", "--seed", "7"}));
   EXPECT_EQ(study.at("schema"), "moesim.concurrency_study/1");

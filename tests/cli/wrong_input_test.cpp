@@ -69,6 +69,26 @@ TEST(WrongInput, MoreTopkThanExperts) {
               AllOf(StartsWith(path + ": /num_experts_per_tok"), HasSubstr("8")));
 }
 
+TEST(WrongInput, UnknownFamily) {
+  const std::string path =
+      temp_file("model.json", R"({"model_type": "mixtrall", "hidden_size": 64, "intermediate_size": 128,)"
+                              R"( "num_local_experts": 4, "num_experts_per_tok": 2, "num_hidden_layers": 2})");
+  EXPECT_THAT(complaint_of({"run", "--model", path}),
+              AllOf(StartsWith(path + ": /model_type"), HasSubstr("missing: intermediate"),
+                    HasSubstr("--model-override"), HasSubstr("did you mean 'mixtral'?")));
+  EXPECT_THAT(successful_output({"models", path, "--model-override", "intermediate=128"}),
+              HasSubstr("expert width             128\n"));
+  EXPECT_THAT(successful_output({"models", path, "--model-override", "family=mixtral"}),
+              HasSubstr("expert width             128\n"));
+}
+
+TEST(WrongInput, ModelOverrides) {
+  EXPECT_THAT(complaint_of({"run", "--model-override", "hiden=64"}),
+              AllOf(StartsWith("--model-override: found 'hiden=64'"), HasSubstr("did you mean 'hidden'?")));
+  EXPECT_THAT(complaint_of({"run", "--model-override", "hidden=many"}), HasSubstr("a whole number"));
+  EXPECT_THAT(complaint_of({"models", "--model-override", "hidden=64"}), HasSubstr("no model that it is for"));
+}
+
 TEST(WrongInput, UnknownModel) {
   EXPECT_THAT(complaint_of({"run", "--model", "mixtral-8x7"}),
               AllOf(HasSubstr("'mixtral-8x7'"), HasSubstr("did you mean 'mixtral-8x7b'?")));

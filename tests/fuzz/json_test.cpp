@@ -14,6 +14,7 @@
 #include "traces/measurement.h"
 #include "workloads/model_config.h"
 #include "workloads/model_files.h"
+#include "workloads/parameter_count.h"
 #include "workloads/predict.h"
 #include "workloads/router.h"
 
@@ -89,8 +90,11 @@ TEST(Fuzz, ModelConfigs) {
   const Tally tally = feed(texts(model_files()), json_words(), 5, kMutations, [](const std::string& text) {
     const MoeModel model = parse_model(text, "config.json");
     EXPECT_GE(model.topk, 1);
-    EXPECT_LE(model.topk, model.experts);
-    const RoutedBatch batch = draw_batch({}, model.experts, model.topk, 1, 1, 0);
+    const std::int64_t choices = model.experts + model.zero_experts;
+    EXPECT_LE(model.topk, choices);
+    EXPECT_EQ(static_cast<std::int64_t>(model.decoder_layers.size()), model.layers);
+    EXPECT_GT(total_parameters(model).total(), 0);
+    const RoutedBatch batch = draw_batch({}, choices, model.topk, 1, 1, 0);
     const MoeLayer layer = shard_layer(model, batch, default_activations(model.expert_weights), 1, 1);
     EXPECT_GT(layer.up_bytes(), Bytes(0));
     EXPECT_GT(layer.down_bytes(), Bytes(0));

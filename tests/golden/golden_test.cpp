@@ -35,6 +35,9 @@ const GoldenCommand kGoldenCommands[] = {
     {"run_csv",
      {"run", "--model", "gpt-oss-20b", "--device", "mi300x", "--concurrency", "16", "--samples", "2", "--routing",
       "zipf:0.8", "--ep", "2", "--format", "csv"}},
+    {"run_step",
+     {"run", "--scope", "step", "--model", "mixtral-8x7b", "--tp", "2", "--context", "8192", "--concurrency", "1,16",
+      "--strategy", "grouped_gemm,stream_gemv"}},
 };
 
 class Golden : public testing::TestWithParam<GoldenCommand> {};

@@ -15,7 +15,13 @@ const MoeModel& model_of(const std::string& name) {
   static std::map<std::string, MoeModel> models;
   const auto found = models.find(name);
   if (found != models.end()) return found->second;
-  return models.emplace(name, name == "tiny" ? testkit::tiny_model() : load_model(name)).first->second;
+  const auto read = [&] {
+    if (name == "tiny") return testkit::tiny_model();
+    if (name == "tiny-latent") return testkit::tiny_latent_model();
+    if (name == "tiny-zero") return testkit::tiny_zero_model();
+    return load_model(name);
+  };
+  return models.emplace(name, read()).first->second;
 }
 
 std::string Case::text() const {
@@ -25,7 +31,7 @@ std::string Case::text() const {
 
 RoutedBatch Case::batch() const {
   const MoeModel& m = model_of(model);
-  return draw_batch(parse_routing(routing), m.experts, m.topk, tokens, seed, 0);
+  return draw_batch(parse_routing(routing), m.experts + m.zero_experts, m.topk, tokens, seed, 0);
 }
 
 MoeLayer Case::layer() const { return layer_of(batch()); }
@@ -47,8 +53,9 @@ Case random_case(testkit::Random& random) {
   const auto pick = [&](const auto& values) {
     return values[static_cast<std::size_t>(random.whole(0, static_cast<std::int64_t>(std::size(values)) - 1))];
   };
-  static constexpr const char* kModels[] = {"tiny",        "tiny",         "olmoe-1b-7b", "qwen3-30b-a3b",
-                                            "gpt-oss-20b", "mixtral-8x7b", "deepseek-v3", "qwen3.5-397b-a17b"};
+  static constexpr const char* kModels[] = {
+      "tiny",        "tiny-latent",  "tiny-zero",   "olmoe-1b-7b",       "qwen3-30b-a3b",
+      "gpt-oss-20b", "mixtral-8x7b", "deepseek-v3", "qwen3.5-397b-a17b", "nemotron-3-super-120b-a12b-fp8"};
   static constexpr const char* kRoutings[] = {"uniform", "zipf:0.8", "lognormal:1", "balanced", "same", "disjoint"};
   static constexpr std::int64_t kTp[] = {1, 1, 2, 8};
   static constexpr std::int64_t kEp[] = {1, 1, 2, 8};

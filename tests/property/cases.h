@@ -21,7 +21,7 @@ inline constexpr int kThinning = 8;
 inline constexpr int kThinning = 1;
 #endif
 
-// By name; "tiny" is testkit::tiny_model(). Read once.
+// By name; "tiny", "tiny-latent" and "tiny-zero" are of testkit. Read once.
 const MoeModel& model_of(const std::string& name);
 
 struct Case {

@@ -13,4 +13,21 @@ MoeModel tiny_model() {
   return model;
 }
 
+MoeModel tiny_latent_model() {
+  MoeModel model = tiny_model();
+  model.name = "tiny-latent";
+  model.latent = 64;
+  model.gated = false;
+  model.shared_experts = 1;
+  model.shared_intermediate = 128;
+  return model;
+}
+
+MoeModel tiny_zero_model() {
+  MoeModel model = tiny_model();
+  model.name = "tiny-zero";
+  model.zero_experts = 4;
+  return model;
+}
+
 }  // namespace moesim::testkit

@@ -96,6 +96,16 @@ TEST_P(DeviceFileTest, a_full_unit_can_be_launched) {
   EXPECT_EQ(std::fmod(hw[Hw::kRegisters], hw[Hw::kRegisterGranule]), 0);
 }
 
+// A collective needs all its numbers, and no file has half of them.
+TEST_P(DeviceFileTest, the_link_is_whole) {
+  EXPECT_EQ(hw.has(Hw::kLinkReduceLatency), hw.has(Hw::kLinkReduceFraction));
+  EXPECT_EQ(hw.has(Hw::kLinkExchangeLatency), hw.has(Hw::kLinkExchangeFraction));
+  if (hw.has(Hw::kLinkReduceLatency) || hw.has(Hw::kLinkExchangeLatency)) {
+    ASSERT_TRUE(hw.has(Hw::kLinkBandwidth));
+    EXPECT_LT(hw[Hw::kLinkBandwidth], hw[Hw::kHbmBandwidth]);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, DeviceFileTest, ::testing::ValuesIn(device_paths()), test_name);
 
 TEST(DeviceFiles, are_all_compiled_in) {

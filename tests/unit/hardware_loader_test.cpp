@@ -149,6 +149,15 @@ TEST(ParseHardware, optional_constants_may_be_absent_and_required_ones_may_not) 
   }
 }
 
+TEST(ParseHardware, a_group_of_optional_constants_may_be_absent) {
+  DeviceText text;
+  for (const HwEntry& entry : hw_schema()) {
+    if (std::string(entry.path).starts_with("link.")) text.remove(entry.path);
+  }
+  EXPECT_THAT(text.str(), testing::Not(HasSubstr("\"link\"")));
+  EXPECT_FALSE(parse_hardware(text.str(), "device.json").has(Hw::kLinkBandwidth));
+}
+
 TEST(ParseHardware, misspelt_key_names_the_nearest_one) {
   const InputProblem constant =
       problem_of(DeviceText().remove("hbm.bandwidth").set("hbm.bandwith", DeviceText::constant("\"4.8 TB/s\"")));

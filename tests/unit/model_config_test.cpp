@@ -243,6 +243,14 @@ INSTANTIATE_TEST_SUITE_P(
                      "config_groups": {"a": {"weights": {"num_bits": 8, "strategy": "block",
                      "block_structure": [128, 128]}}})",
                               {Dtype::kFp8Block128}},
+                    QuantCase{R"("quant_method": "compressed-tensors", "format": "float-quantized",
+                     "config_groups": {"a": {"weights": {"num_bits": 8, "strategy": "channel"}}})",
+                              {Dtype::kFp8}},
+                    QuantCase{R"("quant_method": "modelopt", "quant_algo": "W4A16_AWQ")", {Dtype::kInt4, 128}},
+                    QuantCase{R"("quant_method": "modelopt", "quant_algo": "FP8_PB_WO")", {Dtype::kFp8Block128}},
+                    QuantCase{R"("quant_method": "bitsandbytes", "load_in_4bit": true)", {Dtype::kInt4, 64}},
+                    QuantCase{R"("quant_method": "auto-round", "bits": 4, "group_size": 128)", {Dtype::kInt4, 128}},
+                    QuantCase{R"("bits": 4, "group_size": 64)", {Dtype::kInt4, 64}},
                     QuantCase{R"("quant_method": "compressed-tensors", "format": "int-quantized",
                      "config_groups": {"a": {"weights": {"num_bits": 8, "strategy": "channel"}}})",
                               {Dtype::kInt8}}));
@@ -298,28 +306,29 @@ TEST_P(Refused, SaysWhy) {
 
 INSTANTIATE_TEST_SUITE_P(
     Methods, Refused,
-    testing::Values(
-        RefusedCase{R"("quant_method": "bitsandbytes")", "fp8, mxfp4, modelopt, compressed-tensors, gptq, awq"},
-        RefusedCase{R"("quant_method": "gtpq", "bits": 4)", "did you mean 'gptq'"},
-        RefusedCase{R"("bits": 4)", "quant_method"},
-        RefusedCase{R"("quant_method": "fp8", "weight_block_size": [64, 128])", "blocks of [64, 128]"},
-        RefusedCase{R"("quant_method": "fp8", "weight_block_size": 128)", "array"},
-        RefusedCase{R"("quant_method": "modelopt", "quant_algo": "INT4_AWQ")", "other ModelOpt formats"},
-        RefusedCase{R"("quant_method": "fp8", "quant_algo": "MIXED_PRECISION")", "mixed precision"},
-        RefusedCase{R"("quant_method": "gptq", "bits": 3, "group_size": 128)", "4 or 8"},
-        RefusedCase{R"("quant_method": "gptq", "bits": 4, "group_size": -1)", "32, 64 or 128"},
-        RefusedCase{R"("quant_method": "awq", "bits": 8, "group_size": 128)", "other widths"},
-        RefusedCase{R"("quant_method": "fp8", "ignore": ["re:.*mlp.experts.*"])", "mixed precision"},
-        RefusedCase{R"("quant_method": "fp8", "ignore": [3])", "/ignore/0"},
-        RefusedCase{R"("quant_method": "compressed-tensors", "format": "float-quantized",
-                        "config_groups": {"a": {"weights": {"num_bits": 8, "strategy": "channel"}}})",
-                    "'float-quantized' of 8 bits, one scale per channel"},
-        RefusedCase{R"("quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {})",
-                    "no group"},
-        RefusedCase{R"("quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {
+    testing::Values(RefusedCase{R"("quant_method": "quip")", "fp8, mxfp4, modelopt, compressed-tensors, gptq, awq"},
+                    RefusedCase{R"("quant_method": "bitsandbytes")", "load_in_4bit"},
+                    RefusedCase{R"("quant_method": "gtpq", "bits": 4)", "did you mean 'gptq'"},
+                    RefusedCase{R"("bits": 4)", "quant_method"},
+                    RefusedCase{R"("quant_method": "fp8", "weight_block_size": [64, 128])", "blocks of [64, 128]"},
+                    RefusedCase{R"("quant_method": "fp8", "weight_block_size": 128)", "array"},
+                    RefusedCase{R"("quant_method": "modelopt", "quant_algo": "W8A8_SQ")", "other ModelOpt formats"},
+                    RefusedCase{R"("quant_method": "fp8", "quant_algo": "MIXED_PRECISION")", "quantized_layers"},
+                    RefusedCase{R"("quant_method": "gptq", "bits": 3, "group_size": 128)", "4 or 8"},
+                    RefusedCase{R"("quant_method": "gptq", "bits": 4, "group_size": -1)", "32, 64 or 128"},
+                    RefusedCase{R"("quant_method": "awq", "bits": 8, "group_size": 128)", "other widths"},
+                    RefusedCase{R"("quant_method": "fp8", "ignore": ["re:.*mlp.experts.*"])", "mixed precision"},
+                    RefusedCase{R"("quant_method": "fp8", "ignore": [3])", "/ignore/0"},
+                    RefusedCase{R"("quant_method": "compressed-tensors", "format": "float-quantized",
+                        "config_groups": {"a": {"weights": {"num_bits": 8, "strategy": "token"}}})",
+                                "'float-quantized' of 8 bits, one scale per token"},
+                    RefusedCase{
+                        R"("quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {})",
+                        "no group"},
+                    RefusedCase{R"("quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {
                         "a": {"weights": {"num_bits": 4, "strategy": "group", "group_size": 32}},
                         "b": {"weights": {"num_bits": 4, "strategy": "group", "group_size": 64}}})",
-                    "int4:64 beside int4:32"}));
+                                "int4:64 beside int4:32"}));
 
 // ------------------------------------------------------------------------------------------------ wrong input
 
@@ -359,10 +368,14 @@ TEST(WrongConfig, ADenseModelHasNoRoutedExperts) {
                     HasSubstr("mixtral")));
 }
 
-TEST(WrongConfig, AnUnknownFamilyIsNamedWithTheKnownOnes) {
-  EXPECT_THAT(message(config("llama4_text", kMixtralBody)),
-              AllOf(HasSubstr("found model_type 'llama4_text', expected a known family: deepseek_v2, deepseek_v3"),
-                    Not(HasSubstr("dense"))));
+TEST(WrongConfig, AnUnknownFamilyIsNamedWithWhatItLacksAndTheNearestKnownOne) {
+  EXPECT_THAT(
+      message(config("mixtrall", kMixtralBody)),
+      AllOf(HasSubstr("found model_type 'mixtrall', of no known family (found: hidden in hidden_size, experts in "
+                      "num_local_experts, topk in num_experts_per_tok, layers in num_hidden_layers; missing: "
+                      "intermediate)"),
+            HasSubstr("expected a known family: Motif, afmoe, arctic"), HasSubstr("--model-override"),
+            HasSubstr("did you mean 'mixtral'"), Not(HasSubstr("dense"))));
   EXPECT_THAT(message(R"({"model_type": "wrapper", "text_config": {"model_type": "inner", "num_experts": 4}})"),
               AllOf(HasSubstr("/text_config/model_type"), HasSubstr("'inner'")));
 }

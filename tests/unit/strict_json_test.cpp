@@ -137,6 +137,30 @@ TEST(StrictJson, SyntaxErrorsNameLineAndColumn) {
   }
 }
 
+// json.dump of Python writes them; who reads one finds no number.
+TEST(StrictJson, PythonsNonFiniteNumbersAreNullInItsDialectAlone) {
+  const JsonDocument document = JsonDocument::parse(
+      R"({"a": [0.0, Infinity, -Infinity, NaN], "NaN": "Infinity \" NaN", "b": 1})", "file", JsonDialect::kPython);
+  const JsonView list = document.root().at("a");
+  EXPECT_EQ(list.at(0).as_double(0, 1), 0);
+  for (std::size_t i = 1; i < 4; ++i) {
+    EXPECT_TRUE(list.at(i).is_null()) << i;
+    EXPECT_THROW((void)list.at(i).as_double(-1, 1), InputError) << i;
+  }
+  EXPECT_EQ(document.root().at("NaN").as_string(), "Infinity \" NaN");
+  EXPECT_EQ(document.root().at("b").as_int(0, 9), 1);
+  for (const char* text : {"[Infinity]", "[-Infinity]", "[NaN]"}) EXPECT_THROW(parse(text), InputError) << text;
+  for (const char* text : {"[Infinit]", "[nan]", "[1Infinity]", "[\"NaN]"}) {
+    EXPECT_THROW(JsonDocument::parse(text, "file", JsonDialect::kPython), InputError) << text;
+  }
+  try {
+    JsonDocument::parse("[Infinity, x]", "file", JsonDialect::kPython);
+    FAIL() << "accepted";
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.problem().where, "line 1, column 12");
+  }
+}
+
 TEST(StrictJson, InvalidUtf8IsRefused) {
   for (const char* text : {"[\"\xC3\"]", "[\"\xFF\"]", "[\"\xED\xA0\x80\"]", "[\"\xC0\x80\"]"}) {
     EXPECT_THAT(parse_problem(text).found, HasSubstr("UTF-8")) << text;

@@ -7,6 +7,7 @@
 #include "traces/views/catalogue.h"
 #include "traces/views/csv.h"
 #include "traces/views/numbers.h"
+#include "traces/views/step_table.h"
 
 namespace moesim {
 namespace {
@@ -47,6 +48,22 @@ std::vector<Cell> cells_of(const ConcurrencyPoint& point, const StrategyRow& row
     const auto blame = static_cast<Blame>(b);
     figure(fmt::format("{}_share", blame_key(blame)), [&](const StrategyFigures& f) { return number(f.share(blame)); });
   }
+  if (p.step) {
+    figure("tokens_per_s_per_sequence", [](const StrategyFigures& f) { return number(tokens_per_second(f)); });
+    figure("tokens_per_s", [&](const StrategyFigures& f) {
+      return number(tokens_per_second(f) * static_cast<double>(point.concurrency));
+    });
+    figure("moe_share", [](const StrategyFigures& f) { return number(f.moe_share()); });
+    for (std::size_t i = 0; i < kStepPartCount; ++i) {
+      const auto part = static_cast<StepPart>(i);
+      figure(fmt::format("part_{}_share", step_part_key(part)),
+             [&](const StrategyFigures& f) { return number(f.part_share(part)); });
+    }
+    cells.push_back({"context", fmt::format("{}", p.step->context)});
+    cells.push_back({"kv_dtype", p.step->cache});
+    cells.push_back({"layers", fmt::format("{}", p.step->layers)});
+    cells.push_back({"layers_of_model", fmt::format("{}", p.step->layers_of_model)});
+  }
   const auto* infeasible = std::get_if<Infeasible>(&row.result);
   cells.push_back({"infeasible", infeasible == nullptr ? "" : infeasible->reason});
   cells.push_back({"implementation", row.implementation});
@@ -71,6 +88,9 @@ std::vector<Cell> cells_of(const ConcurrencyPoint& point, const StrategyRow& row
                                         {"samples", fmt::format("{}", p.samples)},
                                         {"seed", fmt::format("{}", p.seed)}};
   cells.insert(cells.end(), provenance.begin(), provenance.end());
+  if (!p.model_overrides.empty()) {
+    cells.push_back({"model_overrides", fmt::format("{}", fmt::join(p.model_overrides, " "))});
+  }
   return cells;
 }
 

@@ -5,6 +5,7 @@
 
 #include "traces/views/catalogue.h"
 #include "traces/views/numbers.h"
+#include "traces/views/step_table.h"
 
 namespace moesim {
 namespace {
@@ -48,7 +49,22 @@ Json kernel_json(const KernelSummary& kernel) {
           {"attribution_ps", attribution_ps(result.attribution)}};
 }
 
-Json row_json(const ConcurrencyPoint& point, const StrategyRow& row) {
+Json step_json(const ConcurrencyPoint& point, const StrategyFigures& figures) {
+  Json shares = Json::object(), amounts = Json::object();
+  for (std::size_t p = 0; p < kStepPartCount; ++p) {
+    const auto part = static_cast<StepPart>(p);
+    shares[std::string(step_part_key(part))] = six_digits(figures.part_share(part));
+    amounts[std::string(step_part_key(part))] = figures.parts[p].value();
+  }
+  const double rate = tokens_per_second(figures);
+  return {{"tokens_per_s_per_sequence", six_digits(rate)},
+          {"tokens_per_s", six_digits(rate * static_cast<double>(point.concurrency))},
+          {"moe_share", six_digits(figures.moe_share())},
+          {"parts", shares},
+          {"parts_ps_sum", amounts}};
+}
+
+Json row_json(const ConcurrencyPoint& point, const StrategyRow& row, bool step) {
   Json json = {{"concurrency", point.concurrency},
                {"strategy", row.strategy},
                {"feasible", row.figures() != nullptr},
@@ -75,6 +91,7 @@ Json row_json(const ConcurrencyPoint& point, const StrategyRow& row) {
   json["memory_read_bytes_mean"] = std::llround(figures->memory_read_mean);
   json["memory_reread_bytes_mean"] = std::llround(figures->memory_reread_mean);
   json["achieved_tb_per_s"] = six_digits(figures->achieved_rate / kTera);
+  if (step) json["step"] = step_json(point, *figures);
   json["limited_by"] = blame_key(largest(figures->attribution));
   json["attribution"] = attribution_shares(*figures);
   json["attribution_ps_sum"] = attribution_ps(figures->attribution);
@@ -135,11 +152,18 @@ void write_concurrency_json(const ConcurrencyStudy& study, std::ostream& out) {
                {"routing", p.routing},
                {"samples", p.samples},
                {"seed", p.seed}};
+  if (p.step) {
+    json["step"] = {{"context", p.step->context},
+                    {"kv_dtype", p.step->cache},
+                    {"layers", p.step->layers},
+                    {"layers_of_model", p.step->layers_of_model}};
+  }
+  if (!p.model_overrides.empty()) json["model"]["overrides"] = p.model_overrides;
   Json& constants = json["constants"] = Json::array();
   for (const StrategyConstants& of_strategy : p.constants) constants.push_back(constants_json(of_strategy));
   Json& rows = json["rows"] = Json::array();
   for (const ConcurrencyPoint& point : study.points) {
-    for (const StrategyRow& row : point.rows) rows.push_back(row_json(point, row));
+    for (const StrategyRow& row : point.rows) rows.push_back(row_json(point, row, p.step.has_value()));
   }
   Json& verdicts = json["verdict"] = Json::array();
   for (const Verdict& verdict : study.verdicts) verdicts.push_back(verdict_json(verdict));

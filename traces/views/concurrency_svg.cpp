@@ -118,8 +118,8 @@ void write_concurrency_svg(const ConcurrencyStudy& study, std::ostream& out) {
       R"(font-family="sans-serif" font-size="12">)"
       "\n",
       kWidth, kHeight);
-  fmt::print(out, "<title id=\"t\">{}: time of one MoE layer on {}</title>\n", escaped(p.model),
-             escaped(p.device_title));
+  fmt::print(out, "<title id=\"t\">{}: time of one {} on {}</title>\n", escaped(p.model),
+             p.step ? "decode step" : "MoE layer", escaped(p.device_title));
   fmt::print(out,
              "<desc id=\"d\">moesim {}, {}; device {} {}; model {}, weights {}, activations {}; scope {}, launch {}; "
              "routing {}, {} "

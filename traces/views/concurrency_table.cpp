@@ -7,6 +7,8 @@
 
 #include "sim/units/parse_quantity.h"
 #include "traces/views/catalogue.h"
+#include "traces/views/concurrency_text.h"
+#include "traces/views/step_table.h"
 #include "traces/views/text_table.h"
 
 namespace moesim {
@@ -21,28 +23,17 @@ std::string micros(Duration d) { return fmt::format("{:.2f}", to_microseconds(d)
 std::string percent(double share) { return fmt::format("{:.1f}", share * 100); }
 std::string megabytes(double bytes) { return fmt::format("{:.1f}", bytes / kMega); }
 
-std::string strategy_cell(const StrategyRow& row) {
-  const StrategyFigures* figures = row.figures();
-  if (figures == nullptr || figures->picked.empty()) return row.strategy;
-  std::string cell = row.strategy + " =";
-  const char* separator = " ";
-  for (const auto& [name, count] : figures->picked) {
-    cell += figures->picked.size() == 1 ? fmt::format("{}{}", separator, name)
-                                        : fmt::format("{}{} x{}", separator, name, count);
-    separator = ", ";
-  }
-  return cell;
-}
-
 void write_provenance(const Provenance& p, std::ostream& out) {
   const std::string shard = p.tp == 1 && p.ep == 1 ? "" : fmt::format(", one device of tp {} x ep {}", p.tp, p.ep);
-  out << fmt::format("moesim {}, {} MoE layer ({}), launch {}, {}\n", p.tool_version, p.moe_layers, p.scope, p.launch,
-                     p.calibration);
+  const std::string what = p.step ? step_title(p) : fmt::format("{} MoE layer ({})", p.moe_layers, p.scope);
+  out << fmt::format("moesim {}, {}, launch {}, {}\n", p.tool_version, what, p.launch, p.calibration);
   out << fmt::format("model    {} ({}), weights {}, activations {}{}\n", p.model, p.model_file, p.weights,
                      p.activations, shard);
+  for (const std::string& assignment : p.model_overrides) out << fmt::format("override {}\n", assignment);
   out << fmt::format("device   {}: {} ({}, {}), clock {}\n", p.device, p.device_title, p.device_file, p.device_hash,
                      format_quantity(p.clock_hz, Dimension::kFrequency));
   for (const std::string& assignment : p.overrides) out << fmt::format("set      {}\n", assignment);
+  if (p.step) write_step_provenance(*p.step, out);
   out << fmt::format("routing  {}, {} sample{}, seed {}\n", p.routing, p.samples, p.samples == 1 ? "" : "s", p.seed);
   std::vector<std::string> fitted;
   for (const StrategyConstants& constants : p.constants) {
@@ -55,17 +46,6 @@ void write_provenance(const Provenance& p, std::ostream& out) {
     out << fmt::format("fitted   {} (error on models left out of the fit, median / p95)\n", fmt::join(fitted, ", "));
   }
   out << '\n';
-}
-
-constexpr const char* kNotFitted = "†";
-constexpr const char* kBeyondFit = "‡";
-
-bool calibrated(const ConcurrencyStudy& study) { return !study.provenance.constants.empty(); }
-
-// Where a row does not rest on a fit although an overlay is in use.
-const char* constants_mark(const ConcurrencyStudy& study, const StrategyRow& row) {
-  if (!calibrated(study) || row.figures() == nullptr || row.in_range) return "";
-  return row.implementation.empty() ? kNotFitted : kBeyondFit;
 }
 
 void write_footnotes(const ConcurrencyStudy& study, std::ostream& out) {
@@ -107,7 +87,7 @@ void write_rows(const ConcurrencyStudy& study, std::ostream& out) {
     if (&point != &study.points.front()) table.add_gap();
     for (const StrategyRow& row : point.rows) {
       std::vector<std::string> cells = {fmt::format("{}", point.concurrency), row.winner ? "*" : "",
-                                        strategy_cell(row) + constants_mark(study, row)};
+                                        marked_strategy(study, row)};
       const auto add = [&](std::string cell) { cells.push_back(std::move(cell)); };
       const StrategyFigures* figures = row.figures();
       add(figures == nullptr ? "-" : micros(figures->time_median));
@@ -129,7 +109,6 @@ void write_rows(const ConcurrencyStudy& study, std::ostream& out) {
     }
   }
   table.write(out);
-  write_footnotes(study, out);
 }
 
 std::string sentence(const Verdict& verdict) {
@@ -247,7 +226,14 @@ void write_kernels(const ConcurrencyPoint& point, std::ostream& out) {
 
 void write_concurrency_table(const ConcurrencyStudy& study, std::ostream& out) {
   write_provenance(study.provenance, out);
-  write_rows(study, out);
+  if (study.provenance.step) {
+    write_step_rows(study, out);
+    write_footnotes(study, out);
+    write_step_parts(study, out);
+  } else {
+    write_rows(study, out);
+    write_footnotes(study, out);
+  }
   write_verdict(study, out);
   if (!study.explained) return;
   write_attribution(study, out);

@@ -11,43 +11,8 @@
 namespace moesim {
 namespace {
 
-constexpr std::int64_t kHelperThreads = 128;
-constexpr std::int64_t kElementsPerCta = 1024;  // of an elementwise kernel, 8 a thread
-constexpr std::int64_t kMostSplit = 8;          // of K over CTAs, for products with few tiles
+constexpr std::int64_t kMostSplit = 8;  // of K over CTAs, for products with few tiles
 constexpr double kClocksPerInstruction = 4;
-constexpr double kBytes16 = 2;  // intermediates are 16-bit
-
-// An elementwise kernel: `ctas` CTAs that each read `read` bytes in `rounds` dependent rounds of loads and write
-// `write`.
-Kernel elementwise(const Device& device, std::string name, std::string stage, std::int64_t ctas, double read,
-                   double write, std::int64_t rounds) {
-  Kernel kernel;
-  kernel.name = std::move(name);
-  kernel.stage = std::move(stage);
-  kernel.helper = true;
-  ItemClass item;
-  item.steps = rounds;
-  item.stages = 1;
-  item.resident_read = Bytes(std::llround(read));
-  item.write = Bytes(std::llround(write));
-  item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
-  item.prologue_after = device.cache_round_trips(1);  // its row's place
-  item.epilogue = device.cache_round_trips(1);
-  kernel.classes = {item};
-  ItemGroup group;
-  group.count = ctas;
-  kernel.groups = {group};
-  return kernel;
-}
-
-// A kernel of `ctas` CTAs that do nothing but a dependent chain.
-Kernel chain_kernel(const Device& device, std::string name, std::string stage, std::int64_t ctas, double cycles,
-                    double round_trips) {
-  Kernel kernel = elementwise(device, std::move(name), std::move(stage), ctas, 0, 0, 1);
-  ItemClass& item = kernel.classes[0];
-  item.prologue_after = device.duration(cycles) + device.cache_round_trips(round_trips);
-  return kernel;
-}
 
 }  // namespace
 
@@ -102,6 +67,27 @@ DequantWork dequant_to_matrix(WeightFormat weights, WeightFormat activations) {
       return {0.5, 0.5};  // bit tricks on pairs, pairs scaled
   }
   return {};
+}
+
+Kernel elementwise(const Device& device, std::string name, std::string stage, std::int64_t ctas, double read,
+                   double write, std::int64_t rounds) {
+  Kernel kernel;
+  kernel.name = std::move(name);
+  kernel.stage = std::move(stage);
+  kernel.helper = true;
+  ItemClass item;
+  item.steps = rounds;
+  item.stages = 1;
+  item.resident_read = Bytes(std::llround(read));
+  item.write = Bytes(std::llround(write));
+  item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
+  item.prologue_after = device.cache_round_trips(1);  // its row's place
+  item.epilogue = device.cache_round_trips(1);
+  kernel.classes = {item};
+  ItemGroup group;
+  group.count = ctas;
+  kernel.groups = {group};
+  return kernel;
 }
 
 std::int64_t parameter(const LowerRequest& request, const std::string& name, std::int64_t fallback) {
@@ -162,6 +148,15 @@ Lowered Chain::seal() {
 }
 
 namespace {
+
+// A kernel of `ctas` CTAs that do nothing but a dependent chain.
+Kernel chain_kernel(const Device& device, std::string name, std::string stage, std::int64_t ctas, double cycles,
+                    double round_trips) {
+  Kernel kernel = elementwise(device, std::move(name), std::move(stage), ctas, 0, 0, 1);
+  ItemClass& item = kernel.classes[0];
+  item.prologue_after = device.duration(cycles) + device.cache_round_trips(round_trips);
+  return kernel;
+}
 
 // A 16-bit product of all tokens with [experts, hidden], split over K so that every unit streams.
 void add_router(Chain& chain, const LowerRequest& request) {
@@ -240,7 +235,7 @@ void add_quantise(Chain& chain, const LowerRequest& request, const std::string& 
 
 void add_permute(Chain& chain, const LowerRequest& request) {
   const Device device(request.hardware, request.clock_hz);
-  const double row = static_cast<double>(request.layer.hidden) * payload_bits(request.layer.activations) / 8;
+  const double row = static_cast<double>(request.layer.expert_hidden()) * payload_bits(request.layer.activations) / 8;
   chain.add(elementwise(device, "permute_rows", "permute", std::max<std::int64_t>(1, request.layer.picks), row, row, 1),
             {256, 32, 0});
 }
@@ -258,8 +253,8 @@ void add_activation(Chain& chain, const LowerRequest& request) {
 void add_combine(Chain& chain, const LowerRequest& request) {
   const MoeLayer& layer = request.layer;
   const Device device(request.hardware, request.clock_hz);
-  const std::int64_t ctas = layer.tokens * divide_up(layer.hidden, kElementsPerCta);
-  const auto each = static_cast<double>(std::min(layer.hidden, kElementsPerCta));
+  const std::int64_t ctas = layer.tokens * divide_up(layer.expert_hidden(), kElementsPerCta);
+  const auto each = static_cast<double>(std::min(layer.expert_hidden(), kElementsPerCta));
   const double picks = static_cast<double>(layer.picks) / static_cast<double>(layer.tokens);
   // Rows of four picks are loaded together; each round also reads where its rows are.
   constexpr double kPicksPerRound = 4;
@@ -269,40 +264,60 @@ void add_combine(Chain& chain, const LowerRequest& request) {
   chain.add(std::move(kernel), {kHelperThreads, 32, 0});
 }
 
+namespace {
+
+// A product of all tokens with a dense matrix of the layer, few tiles split over K.
+void add_dense(Chain& chain, const LowerRequest& request, const char* name, const char* stage, std::int64_t n,
+               std::int64_t k) {
+  const MoeLayer& layer = request.layer;
+  const Device device(request.hardware, request.clock_hz);
+  Product product{name, stage, n, k, layer.other_weights, default_activations(layer.other_weights)};
+  TileShape tile;
+  tile.block_m = layer.tokens <= 16 ? 16 : layer.tokens <= 32 ? 32 : layer.tokens <= 64 ? 64 : 128;
+  tile.block_k = tile.block_m <= 16 ? 128 : 64;
+  fit_buffers(device, product, tile);
+  Kernel kernel;
+  kernel.name = name;
+  kernel.stage = stage;
+  const RegionId weights = chain.region(name, matrix_bytes(product.weights, n, k));
+  const std::int64_t blocks = divide_up(layer.tokens, tile.block_m);
+  kernel.classes = {tile_item(device, product, tile, issued_rows(device, product, tile, tile.block_m),
+                              static_cast<double>(layer.tokens) / static_cast<double>(blocks))};
+  const std::int64_t tiles = blocks * divide_up(n, tile.block_n);
+  const std::int64_t split = split_k(device, tiles, kernel.classes[0].steps, kMostSplit);
+  split_item(kernel.classes[0], device, split);
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    ItemGroup group;
+    group.count = divide_up(n, tile.block_n) * split;
+    group.region = weights;
+    kernel.groups.push_back(group);
+  }
+  chain.add(std::move(kernel), tile_launch(request, product, tile, name));
+}
+
+}  // namespace
+
+void add_to_latent(Chain& chain, const LowerRequest& request) {
+  const MoeLayer& layer = request.layer;
+  if (layer.latent > 0) add_dense(chain, request, "to_latent", "latent", layer.latent, layer.hidden);
+}
+
+void add_from_latent(Chain& chain, const LowerRequest& request) {
+  const MoeLayer& layer = request.layer;
+  if (layer.latent > 0) add_dense(chain, request, "from_latent", "latent", layer.hidden, layer.latent);
+}
+
 void add_shared_experts(Chain& chain, const LowerRequest& request) {
   const MoeLayer& layer = request.layer;
   if (layer.shared_intermediate == 0) return;
   const Device device(request.hardware, request.clock_hz);
   const std::int64_t width = layer.shared_intermediate;
-  const auto dense = [&](const char* name, std::int64_t n, std::int64_t k) {
-    Product product{name, "shared", n, k, layer.other_weights, default_activations(layer.other_weights)};
-    TileShape tile;
-    tile.block_m = layer.tokens <= 16 ? 16 : layer.tokens <= 32 ? 32 : layer.tokens <= 64 ? 64 : 128;
-    tile.block_k = tile.block_m <= 16 ? 128 : 64;
-    Kernel kernel;
-    kernel.name = name;
-    kernel.stage = "shared";
-    const RegionId weights = chain.region(name, matrix_bytes(product.weights, n, k));
-    const std::int64_t blocks = divide_up(layer.tokens, tile.block_m);
-    kernel.classes = {tile_item(device, product, tile, issued_rows(device, product, tile, tile.block_m),
-                                static_cast<double>(layer.tokens) / static_cast<double>(blocks))};
-    const std::int64_t tiles = blocks * divide_up(n, tile.block_n);
-    const std::int64_t split = split_k(device, tiles, kernel.classes[0].steps, kMostSplit);
-    split_item(kernel.classes[0], device, split);
-    for (std::int64_t b = 0; b < blocks; ++b) {
-      ItemGroup group;
-      group.count = divide_up(n, tile.block_n) * split;
-      group.region = weights;
-      kernel.groups.push_back(group);
-    }
-    chain.add(std::move(kernel), tile_launch(request, product, tile, name));
-  };
-  dense("shared_up", layer.gated ? 2 * width : width, layer.hidden);
+  add_dense(chain, request, "shared_up", "shared", layer.gated ? 2 * width : width, layer.hidden);
   const std::int64_t ctas = layer.tokens * divide_up(width, kElementsPerCta);
   const auto each = static_cast<double>(std::min(width, kElementsPerCta));
   chain.add(elementwise(device, "shared_activation", "shared", ctas, 2 * each * kBytes16, each * kBytes16, 1),
             {kHelperThreads, 32, 0});
-  dense("shared_down", layer.hidden, width);
+  add_dense(chain, request, "shared_down", "shared", layer.hidden, width);
 }
 
 }  // namespace moesim

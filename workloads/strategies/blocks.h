@@ -52,6 +52,8 @@ class Chain {
   RegionId region(std::string name, Bytes bytes) { return builder_.add_region(std::move(name), bytes); }
   // Nothing when the kernel does not fit a unit; the reason is kept.
   void add(Kernel kernel, const LaunchShape& shape);
+  // The kernels of a plan that is a chain too.
+  void append(ExecutionPlan plan) { last_ = builder_.append(std::move(plan), last_); }
   [[nodiscard]] bool wants(const std::string& stage) const { return request_.stage.empty() || request_.stage == stage; }
   // The plan, or why there is none.
   Lowered seal();
@@ -65,6 +67,14 @@ class Chain {
 
 // The value of a parameter, or `fallback`.
 std::int64_t parameter(const LowerRequest& request, const std::string& name, std::int64_t fallback);
+
+// An elementwise kernel: `ctas` CTAs that each read `read` bytes, which are in the cache, in `rounds` dependent rounds of
+// loads and write `write`.
+Kernel elementwise(const Device& device, std::string name, std::string stage, std::int64_t ctas, double read,
+                   double write, std::int64_t rounds);
+inline constexpr std::int64_t kHelperThreads = 128;
+inline constexpr std::int64_t kElementsPerCta = 1024;  // of an elementwise kernel, 8 a thread
+inline constexpr double kBytes16 = 2;                  // intermediates are 16-bit
 
 // --- helper kernels; each adds itself to the chain when its stage is wanted ---
 
@@ -82,6 +92,10 @@ void add_permute(Chain& chain, const LowerRequest& request);
 void add_activation(Chain& chain, const LowerRequest& request);
 // Weighted sum of a token's picks, in token order.
 void add_combine(Chain& chain, const LowerRequest& request);
+// Latent MoE: the hidden state of all tokens to the width of the routed experts, and the combined rows back. Nothing in
+// other layers.
+void add_to_latent(Chain& chain, const LowerRequest& request);
+void add_from_latent(Chain& chain, const LowerRequest& request);
 // Shared experts' FFN, as dense products of all tokens.
 void add_shared_experts(Chain& chain, const LowerRequest& request);
 

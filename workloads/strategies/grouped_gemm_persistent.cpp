@@ -101,17 +101,22 @@ Lowered lower(const LowerRequest& request) {
   Chain chain(request);
   if (request.scope == Scope::kMoeLayer) {
     add_routing(chain, request, true, 1);
-    if (quantised) add_quantise(chain, request, "quantise", layer.tokens, layer.hidden);
+    add_to_latent(chain, request);
+    if (quantised) add_quantise(chain, request, "quantise", layer.tokens, layer.expert_hidden());
   }
   add_permute(chain, request);
-  add_projection(chain, request, {"gemm1", "gemm1", layer.up_width(), layer.hidden, layer.weights, layer.activations});
+  add_projection(chain, request,
+                 {"gemm1", "gemm1", layer.up_width(), layer.expert_hidden(), layer.weights, layer.activations});
   add_activation(chain, request);
   if (request.scope == Scope::kMoeLayer && quantised)
     add_quantise(chain, request, "quantise", layer.picks, layer.intermediate);
   add_projection(chain, request,
-                 {"gemm2", "gemm2", layer.hidden, layer.intermediate, layer.weights, layer.activations});
+                 {"gemm2", "gemm2", layer.expert_hidden(), layer.intermediate, layer.weights, layer.activations});
   add_combine(chain, request);
-  if (request.scope == Scope::kMoeLayer) add_shared_experts(chain, request);
+  if (request.scope == Scope::kMoeLayer) {
+    add_from_latent(chain, request);
+    add_shared_experts(chain, request);
+  }
   return chain.seal();
 }
 

@@ -210,23 +210,30 @@ Lowered lower_persistent_stream(const LowerRequest& request) {
   const std::int64_t units = std::llround(request.hardware[Hw::kUnitCount]);
   Chain chain(request);
   const bool fused = parameter(request, "down.fused", 1) != 0;
-  if (request.scope == Scope::kMoeLayer) add_routing(chain, request, true, 1);
+  if (request.scope == Scope::kMoeLayer) {
+    add_routing(chain, request, true, 1);
+    add_to_latent(chain, request);
+  }
   if (layer.picks > 0) {
     const Passes all = all_passes(layer);
     const std::int64_t up_blocks = divide_up(layer.up_width(), kBlockRows);
+    const std::int64_t down_blocks = divide_up(layer.expert_hidden(), kBlockRows);
     const bool interleaved = parameter(request, "up.interleaved", 1) != 0;
-    add_pass(chain, request,
-             {"up", "gemm1", layer.up_width(), layer.hidden, layer.up_bytes(), static_cast<double>(layer.tokens), 0},
+    const auto tokens = static_cast<double>(layer.tokens), picks = static_cast<double>(layer.picks);
+    add_pass(chain, request, {"up", "gemm1", layer.up_width(), layer.expert_hidden(), layer.up_bytes(), tokens, 0},
              interleaved ? dealt_blocks(up_blocks * all.count, 1, all.work, units)
                          : runs_of_blocks(layer, up_blocks, units));
-    const auto picks = static_cast<double>(layer.picks);
-    const std::int64_t most_rows = divide_up(divide_up(layer.hidden, kBlockRows), units) * kBlockRows;
-    const double outputs = fused ? picks * static_cast<double>(most_rows) * sizeof(float) : 0;
-    add_pass(chain, request, {"down", "gemm2", layer.hidden, layer.intermediate, layer.down_bytes(), picks, outputs},
-             dealt_blocks(divide_up(layer.hidden, kBlockRows), all.count, all.work, units));
+    const auto most_rows = static_cast<double>(divide_up(down_blocks, units) * kBlockRows);
+    const double outputs = fused ? picks * most_rows * sizeof(float) : 0;
+    add_pass(chain, request,
+             {"down", "gemm2", layer.expert_hidden(), layer.intermediate, layer.down_bytes(), picks, outputs},
+             dealt_blocks(down_blocks, all.count, all.work, units));
   }
   if (!fused) add_combine(chain, request);
-  if (request.scope == Scope::kMoeLayer) add_shared_experts(chain, request);
+  if (request.scope == Scope::kMoeLayer) {
+    add_from_latent(chain, request);
+    add_shared_experts(chain, request);
+  }
   return chain.seal();
 }
 

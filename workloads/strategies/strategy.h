@@ -18,6 +18,7 @@ namespace moesim {
 enum class Scope {
   kExpertFfn,  // routed experts with given routing: projections, activation, combine
   kMoeLayer,   // and router, top-k, grouping, activation quantisation, shared experts
+  kStep,       // a decode step (workloads/step): strategies are asked for its MoE layers
 };
 
 // A strategy that cannot run here is a value: sweeps go on.

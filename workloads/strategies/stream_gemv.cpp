@@ -103,7 +103,7 @@ void add_up(Chain& chain, const LowerRequest& request, const GemvShape& shape) {
   Kernel kernel;
   kernel.name = kernel.stage = "gemm1";
   ItemClass item =
-      gemv_item(device, layer.weights, shape, matrices * shape.block_n, layer.hidden, 1,
+      gemv_item(device, layer.weights, shape, matrices * shape.block_n, layer.expert_hidden(), 1,
                 layer.up_bytes().as_double() / static_cast<double>(blocks), 2.0 * static_cast<double>(shape.block_n));
   item.first_share = static_cast<double>(layer.active) / static_cast<double>(layer.picks);
   kernel.classes = {item};
@@ -117,7 +117,7 @@ void add_up(Chain& chain, const LowerRequest& request, const GemvShape& shape) {
 void add_down(Chain& chain, const LowerRequest& request, const GemvShape& shape, bool per_token) {
   const MoeLayer& layer = request.layer;
   const Device device(request.hardware, request.clock_hz);
-  const std::int64_t blocks = divide_up(layer.hidden, shape.block_n);
+  const std::int64_t blocks = divide_up(layer.expert_hidden(), shape.block_n);
   const double bytes = layer.down_bytes().as_double() / static_cast<double>(blocks);
   const double written = 2.0 * static_cast<double>(shape.block_n);
   const double first_share = static_cast<double>(layer.active) / static_cast<double>(layer.picks);
@@ -161,13 +161,19 @@ Lowered lower(const LowerRequest& request) {
       request, "down", wide ? GemvShape{4, 1024, 2, 1, {64, 125, 32}} : GemvShape{8, 128, 1, 1, {32, 72, 128}});
   const bool per_token = parameter(request, "down.per_token", wide ? 1 : 0) != 0;
   Chain chain(request);
-  if (request.scope == Scope::kMoeLayer) add_routing(chain, request, false, 1);
+  if (request.scope == Scope::kMoeLayer) {
+    add_routing(chain, request, false, 1);
+    add_to_latent(chain, request);
+  }
   if (layer.picks > 0) {
     add_up(chain, request, up);
     add_down(chain, request, down, per_token);
   }
   if (!per_token) add_combine(chain, request);
-  if (request.scope == Scope::kMoeLayer) add_shared_experts(chain, request);
+  if (request.scope == Scope::kMoeLayer) {
+    add_from_latent(chain, request);
+    add_shared_experts(chain, request);
+  }
   return chain.seal();
 }
 

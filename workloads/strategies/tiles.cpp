@@ -89,6 +89,11 @@ std::int64_t ring_buffers(const Device& device, const Product& product, const Ti
   return std::clamp<std::int64_t>(fit, 1, most);
 }
 
+void fit_buffers(const Device& device, const Product& product, TileShape& tile) {
+  const auto room = static_cast<std::int64_t>(device.constant(Hw::kSharedMaxPerItem));
+  while (tile.buffers > 1 && tile_shared_bytes(tile, product.weights, product.activations) > room) --tile.buffers;
+}
+
 LaunchShape tile_launch(const LowerRequest& request, const Product& product, const TileShape& tile,
                         const std::string& prefix) {
   const auto warp = static_cast<std::int64_t>(request.hardware[Hw::kWarpSize]);

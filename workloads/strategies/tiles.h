@@ -49,6 +49,8 @@ std::int64_t tile_registers(const TileShape& tile, std::int64_t warp_size);
 
 // Steps that fit four fifths of what a CTA may hold on the chip, at least 1 and at most `most`.
 std::int64_t ring_buffers(const Device& device, const Product& product, const TileShape& tile, std::int64_t most);
+// Takes away buffers that a CTA cannot hold at all, but the last.
+void fit_buffers(const Device& device, const Product& product, TileShape& tile);
 // What a launch of the tile states, unless `prefix`.registers and `prefix`.shared_bytes are given as parameters.
 LaunchShape tile_launch(const LowerRequest& request, const Product& product, const TileShape& tile,
                         const std::string& prefix);

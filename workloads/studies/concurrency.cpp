@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "sim/units/check.h"
+#include "workloads/step/predict_step.h"
 
 namespace moesim {
 namespace {
@@ -34,23 +35,26 @@ class StrategySamples {
  public:
   explicit StrategySamples(const StrategyChoice& choice) : choice_(choice) {}
 
-  void add(const MoeLayer& layer, const ConcurrencyRequest& request, bool keep_kernels) {
+  void add(const DecodeStep& sample, const ConcurrencyRequest& request, bool keep_kernels) {
     if (infeasible_) return;
     PredictOptions options = request.options;
     if (request.calibration) options.calibration = &*request.calibration;
-    PredictionOrInfeasible predicted = predict(layer, request.hardware, choice_, options);
+    PredictionOrInfeasible predicted = options.scope == Scope::kStep
+                                           ? predict_step(sample, request.hardware, choice_, options)
+                                           : predict(sample.moe_layers.front(), request.hardware, choice_, options);
     if (auto* reason = std::get_if<Infeasible>(&predicted)) {
       infeasible_ = std::move(*reason);
       return;
     }
     auto& prediction = std::get<Prediction>(predicted);
-    note_constants(prediction.implementation, layer, options.calibration);
+    note_constants(prediction.implementation, sample, options.calibration);
     times_.push_back(prediction.time.as_double());
     fractions_.push_back(prediction.bound.as_double() / prediction.time.as_double());
     figures_.time_sum += prediction.time;
     figures_.memory_read_mean += prediction.memory_read.as_double();
     figures_.memory_reread_mean += prediction.memory_reread.as_double();
     for (std::size_t b = 0; b < kBlameCount; ++b) figures_.attribution[b] += prediction.attribution[b];
+    for (std::size_t p = 0; p < kStepPartCount; ++p) figures_.parts[p] += prediction.parts[p];
     if (choice_.strategy == nullptr) ++figures_.picked[prediction.strategy];
     if (keep_kernels && times_.size() == 1) figures_.kernels = std::move(prediction.kernels);
   }
@@ -76,10 +80,11 @@ class StrategySamples {
   }
 
  private:
-  void note_constants(const std::string& name, const MoeLayer& layer, const Calibration* calibration) {
-    const Implementation* implementation = name.empty() ? nullptr : calibration->find(name, format_name(layer.weights));
+  void note_constants(const std::string& name, const DecodeStep& sample, const Calibration* calibration) {
+    const Implementation* implementation =
+        name.empty() ? nullptr : calibration->find(name, format_name(sample.model.expert_weights));
     if (implementation != nullptr) implementations_.insert(name);
-    if (implementation == nullptr || layer.tokens > implementation->most_tokens) in_range_ = false;
+    if (implementation == nullptr || sample.sequences > implementation->most_tokens) in_range_ = false;
   }
 
   const StrategyChoice& choice_;
@@ -105,13 +110,35 @@ void mark_winner(std::vector<StrategyRow>& rows, const std::vector<StrategyChoic
   if (best != nullptr) best->winner = true;
 }
 
-RoutedBatch batch_of(const ConcurrencyRequest& request, std::int64_t concurrency, std::size_t sample) {
-  if (request.routing.kind == RoutingKind::kTrace) return request.trace[sample];
-  return draw_batch(request.routing, request.model.experts, request.model.topk, concurrency, request.seed, sample);
+RoutedBatch batch_of(const ConcurrencyRequest& request, std::int64_t concurrency, std::size_t number) {
+  if (request.routing.kind == RoutingKind::kTrace) return request.trace[number % request.trace.size()];
+  const std::int64_t choices = request.model.experts + request.model.zero_experts;
+  return draw_batch(request.routing, choices, request.model.topk, concurrency, request.seed, number);
 }
 
-std::size_t sample_count(const ConcurrencyRequest& request) {
-  return request.routing.kind == RoutingKind::kTrace ? request.trace.size() : static_cast<std::size_t>(request.samples);
+std::int64_t count_moe(const MoeModel& model, std::int64_t layers) {
+  return std::count_if(model.decoder_layers.begin(), model.decoder_layers.begin() + layers,
+                       [](const DecoderLayer& layer) { return layer.moe; });
+}
+
+// Batches of a sample: one, or one of each MoE layer of the model, simulated or not.
+std::int64_t batches_per_sample(const ConcurrencyRequest& request) {
+  if (request.options.scope != Scope::kStep) return 1;
+  return count_moe(request.model, static_cast<std::int64_t>(request.model.decoder_layers.size()));
+}
+
+// The sample's MoE layers, as the simulated device has them.
+DecodeStep sample_of(const ConcurrencyRequest& request, std::int64_t concurrency, std::size_t sample) {
+  DecodeStep step{request.model, request.step, concurrency, request.tp, request.ep, request.activations, {}};
+  const bool whole = request.options.scope == Scope::kStep;
+  const std::int64_t layers = whole ? count_moe(request.model, step.layers()) : 1;
+  const std::size_t first = sample * static_cast<std::size_t>(batches_per_sample(request));
+  for (std::int64_t l = 0; l < layers; ++l) {
+    const RoutedBatch batch = batch_of(request, concurrency, first + static_cast<std::size_t>(l));
+    MOESIM_CHECK(batch.tokens == concurrency);
+    step.moe_layers.push_back(shard_layer(request.model, batch, request.activations, request.tp, request.ep));
+  }
+  return step;
 }
 
 std::vector<StrategyConstants> constants_of(const ConcurrencyRequest& request) {
@@ -144,44 +171,60 @@ Provenance provenance_of(const ConcurrencyRequest& request) {
   p.clock_hz = request.options.clock_hz.value_or(request.hardware[Hw::kClockBoost]);
   p.model = request.model.name;
   p.model_file = request.model.file;
+  p.model_overrides = request.model_overrides;
   p.weights = format_name(request.model.expert_weights);
   p.activations = format_name(request.activations);
   p.scope = scope_name(request.options.scope);
   p.launch = launch_name(request.options.launch);
   p.routing = routing_name(request.routing);
-  p.samples = static_cast<std::int64_t>(sample_count(request));
+  p.samples = sample_count(request);
   p.seed = request.seed;
   p.tp = request.tp;
   p.ep = request.ep;
+  if (request.options.scope == Scope::kStep) {
+    const auto all = static_cast<std::int64_t>(request.model.decoder_layers.size());
+    const std::int64_t layers = std::min(all, request.step.layers.value_or(all));
+    p.step = {request.step.context, format_name(request.step.cache), layers, all};
+    p.moe_layers = count_moe(request.model, layers);
+  }
   return p;
 }
 
-// `step` is called after each routing.
+Duration bound_of(const DecodeStep& sample, const ConcurrencyRequest& request, bool* matrix_bound) {
+  return request.options.scope == Scope::kStep
+             ? step_bound(sample, request.hardware, request.options, matrix_bound)
+             : bound(sample.moe_layers.front(), request.hardware, request.options, matrix_bound);
+}
+
+// `step` is called after each sample.
 ConcurrencyPoint simulate_point(const ConcurrencyRequest& request, std::int64_t concurrency, bool keep_kernels,
                                 const std::function<void()>& step) {
   std::vector<StrategySamples> strategies(request.strategies.begin(), request.strategies.end());
   ConcurrencyPoint point;
   point.concurrency = concurrency;
   std::vector<double> bounds;
-  std::size_t matrix_bounds = 0;
-  const std::size_t samples = sample_count(request);
-  for (std::size_t sample = 0; sample < samples; ++sample) {
-    const RoutedBatch batch = batch_of(request, concurrency, sample);
-    MOESIM_CHECK(batch.tokens == concurrency);
-    const MoeLayer layer = shard_layer(request.model, batch, request.activations, request.tp, request.ep);
-    const auto active = static_cast<double>(layer.active);
-    const auto picks = static_cast<double>(layer.picks);
-    point.distinct_experts += active;
-    point.duplicate_share += 1 - active / picks;
-    point.rows_per_expert += picks / active;
+  std::int64_t matrix_bounds = 0, layers = 0;
+  const std::int64_t samples = sample_count(request);
+  for (std::int64_t i = 0; i < samples; ++i) {
+    const DecodeStep sample = sample_of(request, concurrency, static_cast<std::size_t>(i));
+    for (const MoeLayer& layer : sample.moe_layers) {
+      const auto active = static_cast<double>(layer.active);
+      const auto picks = static_cast<double>(layer.picks);
+      point.distinct_experts += active;
+      if (layer.picks > 0) {  // none where all picks are of zero experts
+        point.duplicate_share += 1 - active / picks;
+        point.rows_per_expert += picks / active;
+      }
+      ++layers;
+    }
     bool matrix_bound = false;
-    bounds.push_back(bound(layer, request.hardware, request.options, &matrix_bound).as_double());
+    bounds.push_back(bound_of(sample, request, &matrix_bound).as_double());
     matrix_bounds += matrix_bound ? 1 : 0;
-    for (StrategySamples& strategy : strategies) strategy.add(layer, request, keep_kernels);
+    for (StrategySamples& strategy : strategies) strategy.add(sample, request, keep_kernels);
     step();
   }
   for (double* mean : {&point.distinct_experts, &point.duplicate_share, &point.rows_per_expert}) {
-    *mean /= static_cast<double>(samples);
+    if (layers > 0) *mean /= static_cast<double>(layers);
   }
   point.bound_median = duration_quantile(bounds, kMedian);
   point.matrix_bound = 2 * matrix_bounds > samples;
@@ -244,12 +287,19 @@ bool ConcurrencyStudy::feasible() const {
   });
 }
 
+std::int64_t sample_count(const ConcurrencyRequest& request) {
+  if (request.routing.kind != RoutingKind::kTrace) return request.samples;
+  const std::int64_t each = std::max<std::int64_t>(1, batches_per_sample(request));
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(request.trace.size()) / each);
+}
+
 ConcurrencyStudy run_concurrency_study(const ConcurrencyRequest& request) {
   MOESIM_CHECK(!request.concurrencies.empty() && !request.strategies.empty() && sample_count(request) > 0);
+  if (request.options.scope == Scope::kStep) check_step_model(request.model);
   ConcurrencyStudy study;
   study.provenance = provenance_of(request);
   study.explained = request.explain;
-  const std::size_t all = request.concurrencies.size() * sample_count(request);
+  const std::size_t all = request.concurrencies.size() * static_cast<std::size_t>(sample_count(request));
   std::size_t done = 0;
   const auto step = [&] {
     ++done;

@@ -1,4 +1,4 @@
-// One MoE layer at several concurrencies under several strategies: who wins where, by how much, and why.
+// One MoE layer, or one decode step, at several concurrencies under several strategies: who wins where, by how much, and why.
 #pragma once
 
 #include <cstddef>
@@ -15,23 +15,28 @@
 #include "workloads/moe_model.h"
 #include "workloads/predict.h"
 #include "workloads/router.h"
+#include "workloads/step/decode_step.h"
 
 namespace moesim {
 
 struct ConcurrencyRequest {
   std::string tool_version;
   MoeModel model;
+  std::vector<std::string> model_overrides;  // what was applied to `model`, for the record
   WeightFormat activations;
   HardwareModel hardware;
   std::vector<std::string> overrides;  // what was applied to `hardware`, for the record
   Routing routing;
-  std::vector<RoutedBatch> trace;           // of RoutingKind::kTrace: its batches are the samples
+  // Of RoutingKind::kTrace: its batches are the samples. Those of a step are as many batches as the model has MoE layers,
+  // in order; a trace with fewer starts again.
+  std::vector<RoutedBatch> trace;
   std::vector<std::int64_t> concurrencies;  // tokens of a decode step, ascending
   std::vector<StrategyChoice> strategies;
   std::int64_t samples = 8;  // routings drawn per concurrency
   std::uint64_t seed = 1;
   std::int64_t tp = 1;
   std::int64_t ep = 1;
+  StepOptions step;        // of scope kStep
   PredictOptions options;  // but for its calibration
   std::optional<Calibration> calibration;
   bool explain = false;                                             // keep the kernels of the first concurrency
@@ -55,11 +60,18 @@ struct Provenance {
   std::vector<std::string> overrides;
   double clock_hz = 0;
   std::string model, model_file, weights, activations;
+  std::vector<std::string> model_overrides;
   std::string scope, launch, routing;
   std::int64_t samples = 0;
   std::uint64_t seed = 0;
   std::int64_t tp = 1, ep = 1;
   std::int64_t moe_layers = 1;  // simulated, whatever the model has
+  struct Step {
+    std::int64_t context = 0;
+    std::string cache;                             // its format
+    std::int64_t layers = 0, layers_of_model = 0;  // decoder layers simulated, and all
+  };
+  std::optional<Step> step;  // of scope step
 };
 
 struct StrategyFigures {
@@ -69,9 +81,14 @@ struct StrategyFigures {
   double memory_reread_mean = 0;               // of these, bytes that memory had delivered before
   double achieved_rate = 0;                    // bytes a second from memory: all samples' bytes / all samples' time
   Attribution attribution;                     // summed over the samples: its sum is time_sum
+  PartTimes parts{};                           // of a step, likewise
   std::map<std::string, std::int64_t> picked;  // of auto: samples in which it took this strategy
   std::vector<KernelSummary> kernels;          // of the first sample, where explained
 
+  [[nodiscard]] double part_share(StepPart part) const {
+    return parts[static_cast<std::size_t>(part)].as_double() / time_sum.as_double();
+  }
+  [[nodiscard]] double moe_share() const { return moe_time(parts).as_double() / time_sum.as_double(); }
   [[nodiscard]] double share(Blame blame) const {  // of the time
     return attribution[static_cast<std::size_t>(blame)].as_double() / time_sum.as_double();
   }
@@ -87,7 +104,7 @@ struct StrategyRow {
   [[nodiscard]] const StrategyFigures* figures() const { return std::get_if<StrategyFigures>(&result); }
 };
 
-// Means over the samples; of the simulated device where the model is sharded.
+// Means over the samples (and layers); of the simulated device where the model is sharded.
 struct ConcurrencyPoint {
   std::int64_t concurrency = 0;
   double distinct_experts = 0;
@@ -114,6 +131,9 @@ struct ConcurrencyStudy {
 
   [[nodiscard]] bool feasible() const;  // any strategy at any concurrency
 };
+
+// Routings of a point: as asked for, or as many as the trace has.
+std::int64_t sample_count(const ConcurrencyRequest& request);
 
 // All strategies see the same routings, so that their differences are not of the draw. Throws InputError (flags --tp,
 // --ep).

@@ -1,0 +1,19 @@
+// How a study's rows are named in text.
+#pragma once
+
+#include <string>
+
+#include "workloads/studies/concurrency.h"
+
+namespace moesim {
+
+// Marks of strategies that nobody fitted, and of tokens beyond the fit.
+inline constexpr const char* kNotFitted = "†";
+inline constexpr const char* kBeyondFit = "‡";
+
+bool calibrated(const ConcurrencyStudy& study);
+std::string strategy_cell(const StrategyRow& row);  // of auto: with what it took
+// With a mark where the row does not rest on a fit although an overlay is in use.
+std::string marked_strategy(const ConcurrencyStudy& study, const StrategyRow& row);
+
+}  // namespace moesim
