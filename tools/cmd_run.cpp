@@ -9,6 +9,7 @@
 #include "tools/command_line.h"
 #include "tools/common_flags.h"
 #include "tools/progress.h"
+#include "tools/routing_flags.h"
 #include "traces/routed_trace.h"
 #include "traces/views/catalogue.h"
 #include "workloads/model_config.h"
@@ -29,7 +30,7 @@ struct RunFlags {
   std::vector<std::string> strategies;
   std::string scope = "moe_layer";
   std::string launch = "graph";
-  std::string routing = "uniform";
+  RoutingFlags routing;
   std::string seed = "1";
   std::string tp = "1", ep = "1";
   std::optional<std::string> weights, activations, clock;
@@ -74,6 +75,15 @@ void check_implementations(const ConcurrencyRequest& request) {
   }
 }
 
+// A match is over the popularity of this seed, which all samples share.
+void choose_routing(const RunFlags& flags, ConcurrencyRequest& request) {
+  const MatchScope scope{.router = {request.model.experts, request.model.topk}, .seed = request.seed};
+  const ChosenRouting chosen = flags.routing.choose(&request.model, scope, false);
+  request.routing = chosen.law;
+  request.routing_options = chosen.options;
+  if (chosen.target) request.routing_match = match_text(chosen.matches.front(), *chosen.target);
+}
+
 ConcurrencyRequest request_of(const RunFlags& flags) {
   ConcurrencyRequest request;
   request.tool_version = kVersion;
@@ -97,7 +107,7 @@ ConcurrencyRequest request_of(const RunFlags& flags) {
   request.overrides = flags.hardware.overrides;
   request.calibration = flags.calibration.load(request.hardware);
   check_implementations(request);
-  request.routing = parse_routing(flags.routing);
+  choose_routing(flags, request);
   if (request.routing.kind == RoutingKind::kTrace) read_trace(flags, request);
   return request;
 }
@@ -142,8 +152,7 @@ std::function<CommandResult()> define(FlagSet& set) {
   set.value("--scope", "moe_layer|expert_ffn", flags->scope,
             "The whole layer, or routed experts with given routing alone");
   set.value("--launch", "graph|stream|programmatic", flags->launch, "How one kernel follows another");
-  set.value("--routing", "ROUTING", flags->routing,
-            "uniform, zipf:S, lognormal:SIGMA, balanced, same, disjoint, power_law:ALPHA or trace:FILE.npy");
+  flags->routing.add(set);
   set.value("--samples", "N", flags->samples,
             fmt::format("Routings drawn per concurrency [default: {}]", kDefaultSamples));
   set.value("--seed", "N", flags->seed, "Of the routings; the same seed gives the same bytes out");

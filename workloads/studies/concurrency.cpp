@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "sim/units/check.h"
+#include "workloads/routing/routing_generator.h"
 
 namespace moesim {
 namespace {
@@ -107,7 +108,17 @@ void mark_winner(std::vector<StrategyRow>& rows, const std::vector<StrategyChoic
 
 RoutedBatch batch_of(const ConcurrencyRequest& request, std::int64_t concurrency, std::size_t sample) {
   if (request.routing.kind == RoutingKind::kTrace) return request.trace[sample];
-  return draw_batch(request.routing, request.model.experts, request.model.topk, concurrency, request.seed, sample);
+  const RouterShape shape{request.model.experts, request.model.topk};
+  const RoutingOptions options = of_single_step(request.routing_options);
+  if (options == RoutingOptions{}) {
+    return draw_batch(request.routing, shape.experts, shape.topk, concurrency, request.seed, sample);
+  }
+  const LayerRouter router(request.routing, options, shape, request.seed, 0);
+  RoutedBatch batch{.topk = shape.topk, .experts = shape.experts, .ids = {}};
+  RowScratch scratch(shape.experts);
+  RandomStream stream = stream_of(request.seed, sample);
+  draw_fresh_batch(router, options, concurrency, batch, scratch, stream);
+  return batch;
 }
 
 std::size_t sample_count(const ConcurrencyRequest& request) {
@@ -148,7 +159,8 @@ Provenance provenance_of(const ConcurrencyRequest& request) {
   p.activations = format_name(request.activations);
   p.scope = scope_name(request.options.scope);
   p.launch = launch_name(request.options.launch);
-  p.routing = routing_name(request.routing);
+  p.routing = routing_name(request.routing, request.routing_options);
+  if (!request.routing_match.empty()) p.routing += fmt::format(", matched: {}", request.routing_match);
   p.samples = static_cast<std::int64_t>(sample_count(request));
   p.seed = request.seed;
   p.tp = request.tp;

@@ -14,7 +14,7 @@
 #include "hwmodels/hardware_model.h"
 #include "workloads/moe_model.h"
 #include "workloads/predict.h"
-#include "workloads/router.h"
+#include "workloads/routing/routing_options.h"
 
 namespace moesim {
 
@@ -25,6 +25,8 @@ struct ConcurrencyRequest {
   HardwareModel hardware;
   std::vector<std::string> overrides;  // what was applied to `hardware`, for the record
   Routing routing;
+  RoutingOptions routing_options;
+  std::string routing_match;                // what the routing's number was matched to, for the record; "": given
   std::vector<RoutedBatch> trace;           // of RoutingKind::kTrace: its batches are the samples
   std::vector<std::int64_t> concurrencies;  // tokens of a decode step, ascending
   std::vector<StrategyChoice> strategies;

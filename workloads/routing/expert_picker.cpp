@@ -1,0 +1,84 @@
+#include "workloads/routing/expert_picker.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "sim/units/check.h"
+
+namespace moesim {
+namespace {
+
+// Beyond this share of the popularity, drawing again would take more than four draws on average.
+constexpr double kMostHeldShare = 0.75;
+
+}  // namespace
+
+ExpertPicker::ExpertPicker(const std::vector<double>& weights) : columns_(weights.size()), shares_(weights) {
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+  MOESIM_CHECK(sum > 0);
+  const auto experts = static_cast<double>(weights.size());
+  std::vector<double> height(weights.size());  // of each expert's column, 1 on average
+  std::vector<std::size_t> low, high;
+  for (std::size_t e = 0; e < weights.size(); ++e) {
+    shares_[e] = weights[e] / sum;
+    height[e] = shares_[e] * experts;
+    columns_[e].other = static_cast<std::int32_t>(e);
+    (height[e] < 1 ? low : high).push_back(e);
+  }
+  while (!low.empty() && !high.empty()) {
+    const std::size_t short_one = low.back(), tall = high.back();
+    low.pop_back();
+    columns_[short_one] = {static_cast<std::uint32_t>(height[short_one] * 0x1p32), static_cast<std::int32_t>(tall)};
+    height[tall] -= 1 - height[short_one];
+    if (height[tall] < 1) {
+      high.pop_back();
+      low.push_back(tall);
+    }
+  }
+}
+
+std::int32_t ExpertPicker::pick(RandomStream& stream) const {
+  const std::uint64_t bits = stream.bits();
+  const std::uint64_t at = ((bits >> 32U) * columns_.size()) >> 32U;
+  const Column& column = columns_[at];
+  return static_cast<std::uint32_t>(bits) < column.own ? static_cast<std::int32_t>(at) : column.other;
+}
+
+std::int32_t ExpertPicker::pick_from_rest(const HeldExperts& held, RandomStream& stream) const {
+  const auto count = static_cast<std::int32_t>(shares_.size());
+  double rest = 0;
+  std::int32_t last = -1;
+  for (std::int32_t e = 0; e < count; ++e) {
+    if (held.holds(e)) continue;
+    rest += shares_[static_cast<std::size_t>(e)];
+    last = e;
+  }
+  double place = rest * stream.unit();
+  for (std::int32_t e = 0; e < last; ++e) {
+    if (held.holds(e)) continue;
+    place -= shares_[static_cast<std::size_t>(e)];
+    if (place <= 0) return e;
+  }
+  return last;
+}
+
+void ExpertPicker::fill(std::span<std::int32_t> row, std::size_t filled, HeldExperts& held,
+                        RandomStream& stream) const {
+  double held_share = 0;
+  for (std::size_t i = 0; i < filled; ++i) held_share += shares_[static_cast<std::size_t>(row[i])];
+  for (std::size_t i = filled; i < row.size(); ++i) {
+    std::int32_t expert = 0;
+    if (held_share > kMostHeldShare) {
+      expert = pick_from_rest(held, stream);
+    } else {
+      do expert = pick(stream);
+      while (held.holds(expert));
+    }
+    held.add(expert);
+    held_share += shares_[static_cast<std::size_t>(expert)];
+    row[i] = expert;
+  }
+}
+
+}  // namespace moesim

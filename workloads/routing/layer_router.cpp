@@ -1,0 +1,176 @@
+// What it models: a router whose logit of expert e for a token is ln p(e) + g(e), p the popularity (mean 1), g standard
+// Gumbel noise, independent per token and expert. With t = exp(-logit), which is exponential with rate p(e):
+//   softmax score  (1/t) / sum of all (1/t)      sigmoid score  1 / (1 + t)      sqrt(softplus) score  sqrt(ln(1 + 1/t))
+// Plain top-k of any of them is successive sampling by popularity (`ExpertPicker`); scores are made only where they matter:
+//   groups: a group's score is the sum of its two best (sigmoid, sqrt(softplus): DeepSeek-V3's noaux_tc) or its best
+//   (softmax: DeepSeek-V2's group_limited_greedy); the token's experts come from the best groups;
+//   bias: selection is by score + bias (auxiliary-loss-free balancing, DeepSeek-V3). Where about a share k/E of scores
+//   passes the selection's threshold, loads are even if each expert's score passes it k/E of the time, so the bias that
+//   balances is minus the score's upper k/E quantile: t below c / p with c = -ln(1 - k/E). `bias` scales it.
+// A domain's popularity is purity x its own + (1 - purity) x the common one; the bias balances the mean over domains, so
+// that loads are even in the long run and skewed in a batch of one domain, as in models trained with global balancing.
+// Stickiness: the kept experts first, the others drawn anew among the rest. So a token repeats `keep` of its
+// predecessor's experts, and by chance some more; popularities are kept to a few percent of a hot expert's share.
+// What it leaves out: experts that go together in a token or from layer to layer; logits whose noise differs by expert;
+// a softmax bias is exact only as far as the sum in the score is its typical value.
+#include "workloads/routing/layer_router.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
+
+namespace moesim {
+namespace {
+
+// Popularities of a layer: one common, then one per domain.
+constexpr std::uint64_t kPopularitiesPerLayer = 1024;
+constexpr std::uint64_t kDriftPopularity = kPopularitiesPerLayer - 1;
+
+std::vector<double> with_mean_one(std::vector<double> weights) {
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+  for (double& weight : weights) weight *= static_cast<double>(weights.size()) / sum;
+  return weights;
+}
+
+// Sum over experts of 1/t at its typical value: 1/t has the tail p/x, so the sum of E of them with mean rate 1 is about
+// E (ln E + 1 - Euler's constant).
+double typical_sum(double experts) {
+  constexpr double kOneMinusEuler = 0.42278433509846714;
+  return experts * (std::log(experts) + kOneMinusEuler);
+}
+
+double score(Scoring scoring, double t, double sum) {
+  switch (scoring) {
+    case Scoring::kSoftmax:
+      return 1 / (t * sum);
+    case Scoring::kSigmoid:
+      return 1 / (1 + t);
+    case Scoring::kSqrtSoftplus:
+      return std::sqrt(std::log1p(1 / t));
+  }
+  return 0;
+}
+
+}  // namespace
+
+LayerRouter::LayerRouter(const Routing& law, const RoutingOptions& options, RouterShape shape, std::uint64_t seed,
+                         std::int64_t layer)
+    : options_(options),
+      shape_(shape),
+      drift_stream_(
+          popularity_stream(seed, static_cast<std::uint64_t>(layer) * kPopularitiesPerLayer + kDriftPopularity)) {
+  const std::int64_t origin = options.layers_alike ? 0 : layer;
+  const std::int64_t own = options.domains > 1 ? options.domains : 0;
+  for (std::int64_t source = 0; source <= own; ++source) {
+    const std::uint64_t index =
+        static_cast<std::uint64_t>(origin) * kPopularitiesPerLayer + static_cast<std::uint64_t>(source);
+    RandomStream stream = popularity_stream(seed, index);
+    std::vector<double> weights = with_mean_one(popularity_weights(law, shape.experts, stream));
+    sources_.emplace_back(std::move(weights), stream);
+  }
+  if (options.layers_alike) drift_stream_ = popularity_stream(seed, kDriftPopularity);
+  rebuild();
+}
+
+void LayerRouter::rebuild() {
+  domains_.clear();
+  const std::vector<double>& common = sources_.front().weights();
+  if (sources_.size() == 1) domains_.push_back({common, ExpertPicker(common)});
+  for (std::size_t d = 1; d < sources_.size(); ++d) {
+    std::vector<double> weights = sources_[d].weights();
+    for (std::size_t e = 0; e < weights.size(); ++e) {
+      weights[e] = options_.domain_purity * weights[e] + (1 - options_.domain_purity) * common[e];
+    }
+    ExpertPicker picker(weights);
+    domains_.push_back({std::move(weights), std::move(picker)});
+  }
+  if (options_.bias == 0) return;
+  const auto experts = static_cast<double>(shape_.experts);
+  const double c = -std::log1p(-static_cast<double>(shape_.topk) / experts);
+  bias_.assign(common.size(), 0);
+  for (std::size_t e = 0; e < bias_.size(); ++e) {
+    double popularity = 0;
+    for (const Domain& domain : domains_) popularity += domain.weights[e] / static_cast<double>(domains_.size());
+    bias_[e] = -options_.bias * score(options_.scoring, c / popularity, typical_sum(experts));
+  }
+}
+
+void LayerRouter::drift(double correlation) {
+  for (DriftingPopularity& source : sources_) source.move(correlation, drift_stream_);
+  rebuild();
+}
+
+void LayerRouter::draw_row(std::int64_t domain, std::span<const std::int32_t> previous, double keep,
+                           std::span<std::int32_t> row, RowScratch& scratch, RandomStream& stream) const {
+  scratch.held.begin_row();
+  std::size_t filled = 0;
+  if (keep > 0) {
+    for (const std::int32_t expert : previous) {
+      if (stream.unit() > keep) continue;
+      row[filled++] = expert;
+      scratch.held.add(expert);
+    }
+  }
+  const Domain& of = domains_[static_cast<std::size_t>(domain)];
+  if (options_.groups == 1 && options_.bias == 0) {
+    of.picker.fill(row, filled, scratch.held, stream);
+  } else {
+    select(of, row, filled, scratch, stream);
+  }
+}
+
+void LayerRouter::select(const Domain& domain, std::span<std::int32_t> row, std::size_t filled, RowScratch& scratch,
+                         RandomStream& stream) const {
+  constexpr double kShortestTime = 0x1p-53;  // where the draw is 1 exactly
+  std::vector<double>& scores = scratch.scores;
+  scores.resize(domain.weights.size());
+  double sum = 0;
+  for (std::size_t e = 0; e < scores.size(); ++e) {
+    scores[e] = std::max(kShortestTime, -std::log(stream.unit())) / domain.weights[e];
+    sum += 1 / scores[e];
+  }
+  for (double& s : scores) s = score(options_.scoring, s, sum);
+  for (std::size_t e = 0; e < bias_.size(); ++e) scores[e] += bias_[e];
+  if (options_.groups > 1) allow_groups(row.first(filled), scratch);
+
+  std::vector<std::pair<double, std::int32_t>>& candidates = scratch.candidates;
+  candidates.clear();
+  for (std::size_t e = 0; e < scores.size(); ++e) {
+    const auto expert = static_cast<std::int32_t>(e);
+    if (!std::isinf(scores[e]) && !scratch.held.holds(expert)) candidates.emplace_back(scores[e], expert);
+  }
+  const auto wanted = static_cast<std::ptrdiff_t>(row.size() - filled);
+  std::partial_sort(candidates.begin(), candidates.begin() + wanted, candidates.end(), std::greater<>());
+  for (std::ptrdiff_t i = 0; i < wanted; ++i) row[filled++] = candidates[static_cast<std::size_t>(i)].second;
+}
+
+// Scores of experts outside the allowed groups become minus infinity. The groups of kept experts are allowed first.
+void LayerRouter::allow_groups(std::span<const std::int32_t> kept, RowScratch& scratch) const {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const auto size = static_cast<std::size_t>(shape_.experts / options_.groups);
+  const std::span<double> scores(scratch.scores);
+  std::vector<std::pair<double, std::int32_t>>& groups = scratch.group_scores;
+  groups.clear();
+  for (std::int32_t g = 0; g < options_.groups; ++g) {
+    groups.emplace_back(group_score(scores.subspan(static_cast<std::size_t>(g) * size, size)), g);
+  }
+  for (const std::int32_t expert : kept) groups[static_cast<std::size_t>(expert) / size].first = kInfinity;
+  std::sort(groups.begin(), groups.end(), std::greater<>());
+  for (auto group = groups.begin() + options_.topk_groups; group != groups.end(); ++group) {
+    const std::span<double> shut = scores.subspan(static_cast<std::size_t>(group->second) * size, size);
+    std::fill(shut.begin(), shut.end(), -kInfinity);
+  }
+}
+
+double LayerRouter::group_score(std::span<const double> scores) const {
+  double best = -std::numeric_limits<double>::infinity(), second = best;
+  for (const double s : scores) {
+    second = std::max(second, std::min(best, s));
+    best = std::max(best, s);
+  }
+  return options_.scoring == Scoring::kSoftmax || scores.size() == 1 ? best : best + second;
+}
+
+}  // namespace moesim
