@@ -75,13 +75,18 @@ void check_implementations(const ConcurrencyRequest& request) {
   }
 }
 
-// A match is over the popularity of this seed, which all samples share.
+// A match is over all layers, since it is only there that a law's popularities are typical; so samples then go through
+// the layers too.
 void choose_routing(const RunFlags& flags, ConcurrencyRequest& request) {
-  const MatchScope scope{.router = {request.model.experts, request.model.topk}, .seed = request.seed};
+  const MatchScope scope{
+      .router = {request.model.experts, request.model.topk}, .layers = request.model.moe_layers, .seed = request.seed};
   const ChosenRouting chosen = flags.routing.choose(&request.model, scope, false);
   request.routing = chosen.law;
   request.routing_options = chosen.options;
-  if (chosen.target) request.routing_match = match_text(chosen.matches.front(), *chosen.target);
+  if (!chosen.target) return;
+  request.routing_layers = request.model.moe_layers;
+  request.routing_match =
+      fmt::format("{} over {} layers", match_text(chosen.matches.front(), *chosen.target), request.routing_layers);
 }
 
 ConcurrencyRequest request_of(const RunFlags& flags) {

@@ -46,7 +46,7 @@ void write_heading(const RouteReport& report, std::ostream& out) {
   out << fmt::format("routing  {}\n", report.routing);
   for (const Match& match : report.chosen.matches) {
     out << fmt::format("match    {} gives {}{}\n", routing_name(match.law), match_text(match, *report.chosen.target),
-                       match.solved ? "" : ", the nearest of this law");
+                       match.solved ? "" : ": not reached by this law");
   }
   if (!report.out_file.empty()) out << fmt::format("trace    {}\n", report.out_file);
   out << '\n';

@@ -124,8 +124,6 @@ ChosenRouting RoutingFlags::choose(const MoeModel* model, const MatchScope& scop
   Progress progress;
   std::size_t done = 0;
   for (const RoutingKind law : chosen.target->laws) {
-    const bool power_law = law == RoutingKind::kPowerLaw;
-    if (power_law && chosen.options != RoutingOptions{} && chosen.target->laws.size() > 1) continue;
     chosen.matches.push_back(
         match_duplicates(law, chosen.options, *chosen.target, scope, [&] { progress.show(++done, 0, "matching"); }));
     if (!all_laws) break;
@@ -133,8 +131,8 @@ ChosenRouting RoutingFlags::choose(const MoeModel* model, const MatchScope& scop
   const Match& first = chosen.matches.front();
   if (!first.solved) {
     throw InputError({"--match", "", fmt::format("'{}'", *match),
-                      fmt::format("a share that the law gives; the nearest is {} with {}",
-                                  match_text(first, *chosen.target), routing_name(first.law)),
+                      fmt::format("a share that the law reaches; {} gives {}", routing_name(first.law),
+                                  match_text(first, *chosen.target)),
                       ""});
   }
   chosen.law = first.law;

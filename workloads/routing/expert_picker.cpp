@@ -1,8 +1,10 @@
 #include "workloads/routing/expert_picker.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "sim/units/check.h"
 
@@ -11,6 +13,8 @@ namespace {
 
 // Beyond this share of the popularity, drawing again would take more than four draws on average.
 constexpr double kMostHeldShare = 0.75;
+// Longer rows are shuffled in their first part only, which is a valid step too.
+constexpr std::size_t kMostShuffled = 256;
 
 }  // namespace
 
@@ -61,6 +65,29 @@ std::int32_t ExpertPicker::pick_from_rest(const HeldExperts& held, RandomStream&
     if (place <= 0) return e;
   }
   return last;
+}
+
+// P(order) / product of the popularities: 1 / product of what is left before each pick.
+double ExpertPicker::order_weight(std::span<const std::int32_t> row) const {
+  constexpr double kLeast = 1e-15;  // what rounding may leave of nothing
+  double left = 1, product = 1;
+  for (const std::int32_t expert : row.first(row.size() - 1)) {
+    left = std::max(kLeast, left - shares_[static_cast<std::size_t>(expert)]);
+    product *= left;
+  }
+  return 1 / product;
+}
+
+void ExpertPicker::shuffle(std::span<std::int32_t> row, bool by_popularity, RandomStream& stream) const {
+  const double before = by_popularity ? order_weight(row) : 0;
+  std::array<std::uint8_t, kMostShuffled> swaps{};
+  const std::size_t count = std::min(row.size(), swaps.size());
+  for (std::size_t i = count; i > 1; --i) {
+    swaps[i - 1] = static_cast<std::uint8_t>(stream.index(i));
+    std::swap(row[i - 1], row[swaps[i - 1]]);
+  }
+  if (!by_popularity || stream.unit() * before <= order_weight(row)) return;
+  for (std::size_t i = 2; i <= count; ++i) std::swap(row[i - 1], row[swaps[i - 1]]);
 }
 
 void ExpertPicker::fill(std::span<std::int32_t> row, std::size_t filled, HeldExperts& held,

@@ -36,6 +36,11 @@ class ExpertPicker {
   // Fills row[filled...) with experts that `held` does not hold, which it then does.
   void fill(std::span<std::int32_t> row, std::size_t filled, HeldExperts& held, RandomStream& stream) const;
 
+  // One Metropolis step over the orders of a row of k experts: proposes a random order. With `by_popularity` it accepts so
+  // that the order's law given the set stays that of successive sampling; then keeping the first j experts, whatever j,
+  // and filling the row anew leaves the law of the row unchanged. Else it accepts always.
+  void shuffle(std::span<std::int32_t> row, bool by_popularity, RandomStream& stream) const;
+
  private:
   struct Column {
     std::uint32_t own = 0;  // share of the column that is its own expert's, of 2^32
@@ -43,6 +48,8 @@ class ExpertPicker {
   };
   [[nodiscard]] std::int32_t pick(RandomStream& stream) const;
   [[nodiscard]] std::int32_t pick_from_rest(const HeldExperts& held, RandomStream& stream) const;
+
+  [[nodiscard]] double order_weight(std::span<const std::int32_t> row) const;
 
   std::vector<Column> columns_;
   std::vector<double> shares_;  // sum 1

@@ -1,18 +1,22 @@
 // What it models: a router whose logit of expert e for a token is ln p(e) + g(e), p the popularity (mean 1), g standard
 // Gumbel noise, independent per token and expert. With t = exp(-logit), which is exponential with rate p(e):
-//   softmax score  (1/t) / sum of all (1/t)      sigmoid score  1 / (1 + t)      sqrt(softplus) score  sqrt(ln(1 + 1/t))
+//   softmax score  1/t (over a sum that is the same for all experts)      sigmoid score  1 / (1 + t)
+//   sqrt(softplus) score  sqrt(ln(1 + 1/t))
 // Plain top-k of any of them is successive sampling by popularity (`ExpertPicker`); scores are made only where they matter:
 //   groups: a group's score is the sum of its two best (sigmoid, sqrt(softplus): DeepSeek-V3's noaux_tc) or its best
 //   (softmax: DeepSeek-V2's group_limited_greedy); the token's experts come from the best groups;
 //   bias: selection is by score + bias (auxiliary-loss-free balancing, DeepSeek-V3). Where about a share k/E of scores
 //   passes the selection's threshold, loads are even if each expert's score passes it k/E of the time, so the bias that
 //   balances is minus the score's upper k/E quantile: t below c / p with c = -ln(1 - k/E). `bias` scales it.
+//   For softmax, whose spread differs by expert, that is where learning from drawn tokens begins.
 // A domain's popularity is purity x its own + (1 - purity) x the common one; the bias balances the mean over domains, so
 // that loads are even in the long run and skewed in a batch of one domain, as in models trained with global balancing.
-// Stickiness: the kept experts first, the others drawn anew among the rest. So a token repeats `keep` of its
-// predecessor's experts, and by chance some more; popularities are kept to a few percent of a hot expert's share.
+// It is set once: where popularities drift they leave it behind.
+// Stickiness: a token keeps Binomial(k, keep) experts of its predecessor, at random, and draws the others anew among the
+// rest: so it repeats `keep` of them, and by chance some more. The law of a token alone stays successive sampling
+// (`ExpertPicker::shuffle`); with groups or a bias the kept experts are simply held, and hot ones lose some percent.
 // What it leaves out: experts that go together in a token or from layer to layer; logits whose noise differs by expert;
-// a softmax bias is exact only as far as the sum in the score is its typical value.
+// how the sum in a softmax varies from token to token, which matters where a bias is added.
 #include "workloads/routing/layer_router.h"
 
 #include <algorithm>
@@ -21,12 +25,15 @@
 #include <limits>
 #include <numeric>
 
+#include "sim/units/integer.h"
+
 namespace moesim {
 namespace {
 
 // Popularities of a layer: one common, then one per domain.
 constexpr std::uint64_t kPopularitiesPerLayer = 1024;
 constexpr std::uint64_t kDriftPopularity = kPopularitiesPerLayer - 1;
+constexpr std::uint64_t kBiasPopularity = kPopularitiesPerLayer - 2;
 
 std::vector<double> with_mean_one(std::vector<double> weights) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
@@ -34,17 +41,10 @@ std::vector<double> with_mean_one(std::vector<double> weights) {
   return weights;
 }
 
-// Sum over experts of 1/t at its typical value: 1/t has the tail p/x, so the sum of E of them with mean rate 1 is about
-// E (ln E + 1 - Euler's constant).
-double typical_sum(double experts) {
-  constexpr double kOneMinusEuler = 0.42278433509846714;
-  return experts * (std::log(experts) + kOneMinusEuler);
-}
-
-double score(Scoring scoring, double t, double sum) {
+double score(Scoring scoring, double t) {
   switch (scoring) {
     case Scoring::kSoftmax:
-      return 1 / (t * sum);
+      return 1 / t;
     case Scoring::kSigmoid:
       return 1 / (1 + t);
     case Scoring::kSqrtSoftplus:
@@ -72,6 +72,9 @@ LayerRouter::LayerRouter(const Routing& law, const RoutingOptions& options, Rout
   }
   if (options.layers_alike) drift_stream_ = popularity_stream(seed, kDriftPopularity);
   rebuild();
+  if (options.bias > 0) {
+    balance(popularity_stream(seed, static_cast<std::uint64_t>(origin) * kPopularitiesPerLayer + kBiasPopularity));
+  }
 }
 
 void LayerRouter::rebuild() {
@@ -86,14 +89,40 @@ void LayerRouter::rebuild() {
     ExpertPicker picker(weights);
     domains_.push_back({std::move(weights), std::move(picker)});
   }
-  if (options_.bias == 0) return;
-  const auto experts = static_cast<double>(shape_.experts);
-  const double c = -std::log1p(-static_cast<double>(shape_.topk) / experts);
-  bias_.assign(common.size(), 0);
-  for (std::size_t e = 0; e < bias_.size(); ++e) {
-    double popularity = 0;
-    for (const Domain& domain : domains_) popularity += domain.weights[e] / static_cast<double>(domains_.size());
-    bias_[e] = -options_.bias * score(options_.scoring, c / popularity, typical_sum(experts));
+}
+
+double LayerRouter::mean_weight(std::size_t expert) const {
+  double sum = 0;
+  for (const Domain& domain : domains_) sum += domain.weights[expert];
+  return sum / static_cast<double>(domains_.size());
+}
+
+void LayerRouter::balance(RandomStream stream) {
+  const double share = static_cast<double>(shape_.topk) / static_cast<double>(shape_.experts);
+  const double c = -std::log1p(-share);
+  bias_.resize(static_cast<std::size_t>(shape_.experts));
+  for (std::size_t e = 0; e < bias_.size(); ++e) bias_[e] = -score(options_.scoring, c / mean_weight(e));
+  if (options_.scoring == Scoring::kSoftmax) learn_bias(c, stream);
+  for (double& bias : bias_) bias *= options_.bias;
+}
+
+// Steps of 1/round towards even loads, as far as a softmax score's quantile moves with them: an expert p times as popular
+// needs p times the bias.
+void LayerRouter::learn_bias(double c, RandomStream& stream) {
+  constexpr int kRounds = 24;
+  constexpr std::int64_t kPicksPerExpert = 12;  // of a round
+  const std::int64_t tokens = divide_up(kPicksPerExpert * shape_.experts, shape_.topk);
+  RowScratch scratch(shape_.experts);
+  std::vector<std::int32_t> row(static_cast<std::size_t>(shape_.topk));
+  std::vector<double> load(bias_.size());
+  for (int round = 1; round <= kRounds; ++round) {
+    std::fill(load.begin(), load.end(), 0);
+    for (std::int64_t token = 0; token < tokens; ++token) {
+      scratch.held.begin_row();
+      select(domains_[static_cast<std::size_t>(token) % domains_.size()], row, 0, scratch, stream);
+      for (const std::int32_t expert : row) load[static_cast<std::size_t>(expert)] += 1.0 / kPicksPerExpert;
+    }
+    for (std::size_t e = 0; e < bias_.size(); ++e) bias_[e] += (1 - load[e]) * mean_weight(e) / c / round;
   }
 }
 
@@ -104,17 +133,17 @@ void LayerRouter::drift(double correlation) {
 
 void LayerRouter::draw_row(std::int64_t domain, std::span<const std::int32_t> previous, double keep,
                            std::span<std::int32_t> row, RowScratch& scratch, RandomStream& stream) const {
+  const Domain& of = domains_[static_cast<std::size_t>(domain)];
+  const bool plain = options_.groups == 1 && options_.bias == 0;
   scratch.held.begin_row();
   std::size_t filled = 0;
-  if (keep > 0) {
-    for (const std::int32_t expert : previous) {
-      if (stream.unit() > keep) continue;
-      row[filled++] = expert;
-      scratch.held.add(expert);
-    }
+  if (keep > 0 && !previous.empty()) {
+    std::copy(previous.begin(), previous.end(), row.begin());
+    of.picker.shuffle(row, plain, stream);
+    for (std::size_t i = 0; i < row.size(); ++i) filled += stream.unit() <= keep ? 1 : 0;
+    for (std::size_t i = 0; i < filled; ++i) scratch.held.add(row[i]);
   }
-  const Domain& of = domains_[static_cast<std::size_t>(domain)];
-  if (options_.groups == 1 && options_.bias == 0) {
+  if (plain) {
     of.picker.fill(row, filled, scratch.held, stream);
   } else {
     select(of, row, filled, scratch, stream);
@@ -126,12 +155,10 @@ void LayerRouter::select(const Domain& domain, std::span<std::int32_t> row, std:
   constexpr double kShortestTime = 0x1p-53;  // where the draw is 1 exactly
   std::vector<double>& scores = scratch.scores;
   scores.resize(domain.weights.size());
-  double sum = 0;
   for (std::size_t e = 0; e < scores.size(); ++e) {
-    scores[e] = std::max(kShortestTime, -std::log(stream.unit())) / domain.weights[e];
-    sum += 1 / scores[e];
+    const double t = std::max(kShortestTime, -std::log(stream.unit())) / domain.weights[e];
+    scores[e] = score(options_.scoring, t);
   }
-  for (double& s : scores) s = score(options_.scoring, s, sum);
   for (std::size_t e = 0; e < bias_.size(); ++e) scores[e] += bias_[e];
   if (options_.groups > 1) allow_groups(row.first(filled), scratch);
 

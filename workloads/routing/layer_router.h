@@ -28,8 +28,8 @@ class LayerRouter {
   LayerRouter(const Routing& law, const RoutingOptions& options, RouterShape shape, std::uint64_t seed,
               std::int64_t layer);
 
-  // Draws into `row`, [topk]. `previous` is the request's token before, or empty; each of its experts stays with
-  // probability `keep`.
+  // Draws into `row`, [topk]. `previous` is the request's token before, or empty; it keeps a share `keep` of its
+  // experts.
   void draw_row(std::int64_t domain, std::span<const std::int32_t> previous, double keep, std::span<std::int32_t> row,
                 RowScratch& scratch, RandomStream& stream) const;
 
@@ -47,6 +47,9 @@ class LayerRouter {
   };
 
   void rebuild();
+  [[nodiscard]] double mean_weight(std::size_t expert) const;  // over domains
+  void balance(RandomStream stream);
+  void learn_bias(double c, RandomStream& stream);
   void select(const Domain& domain, std::span<std::int32_t> row, std::size_t filled, RowScratch& scratch,
               RandomStream& stream) const;
   void allow_groups(std::span<const std::int32_t> kept, RowScratch& scratch) const;
@@ -57,7 +60,7 @@ class LayerRouter {
   std::vector<DriftingPopularity> sources_;  // the common one, then each domain's own
   RandomStream drift_stream_;
   std::vector<Domain> domains_;
-  std::vector<double> bias_;  // per expert; empty: none
+  std::vector<double> bias_;  // [experts]; empty: none
 };
 
 }  // namespace moesim

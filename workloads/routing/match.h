@@ -16,8 +16,8 @@ struct MatchTarget {
   std::vector<RoutingKind> laws;
 };
 
-// "duplicates=5%@3", "duplicates=0.05@3,lognormal"; without a law: zipf, lognormal, dirichlet and power_law. Throws
-// InputError (flag --match).
+// "duplicates=5%@3", "duplicates=0.05@3,lognormal"; without a law: zipf, lognormal and dirichlet. Throws InputError
+// (flag --match).
 MatchTarget parse_match(const std::string& text);
 
 // The popularities that the mean is over: those of `layers` layers of each of `seeds` seeds from `seed` on.
@@ -31,7 +31,7 @@ struct Match {
   Routing law;                // with the parameter found, rounded to four digits
   double reached = 0;         // share of duplicates with that parameter, by draws that the search did not see
   double standard_error = 0;  // of `reached`
-  bool solved = false;        // else `reached` is the nearest that the law gives, at `law`
+  bool solved = false;        // else the law does not reach the target; `law` is where the search ended
 };
 
 // Bisection over the law's parameter; every step draws from the same streams. Throws InputError where options do not go

@@ -26,6 +26,9 @@ class RandomStream {
     return static_cast<std::size_t>(draw % n);
   }
 
+  // Uniform in [0, n) to 2^-32, n below 2^32; faster.
+  std::size_t index(std::size_t n) { return static_cast<std::size_t>(((engine_() >> 32U) * n) >> 32U); }
+
   // Uniform in (0, 1], 53 bits: its logarithm is finite.
   double unit() { return static_cast<double>((engine_() >> 11U) + 1) * 0x1p-53; }
 

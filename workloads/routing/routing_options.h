@@ -21,8 +21,8 @@ struct RoutingOptions {
   double domain_purity = 1;  // weight of the domain's own popularity, the rest is the common one's
   bool same_domain = false;  // all requests of a batch belong to one domain
 
-  // Time. A request keeps each expert of its previous token with this probability: over steps, and within a step that
-  // holds several tokens of a request (a chunk of its prompt).
+  // Time. Share of its previous token's experts that a request keeps: over steps, and within a step that holds several
+  // tokens of a request (a chunk of its prompt).
   double sticky = 0, sticky_prefill = 0;
   std::int64_t tokens_per_request = 1;
   double drift = 0;  // 1 - correlation of the experts' popularity levels over 1,000 steps

@@ -110,10 +110,12 @@ RoutedBatch batch_of(const ConcurrencyRequest& request, std::int64_t concurrency
   if (request.routing.kind == RoutingKind::kTrace) return request.trace[sample];
   const RouterShape shape{request.model.experts, request.model.topk};
   const RoutingOptions options = of_single_step(request.routing_options);
-  if (options == RoutingOptions{}) {
+  const bool plain = options == RoutingOptions{} && request.routing_layers == 1;
+  if (plain || !is_popularity_law(request.routing.kind)) {
     return draw_batch(request.routing, shape.experts, shape.topk, concurrency, request.seed, sample);
   }
-  const LayerRouter router(request.routing, options, shape, request.seed, 0);
+  const auto layer = static_cast<std::int64_t>(sample) % request.routing_layers;
+  const LayerRouter router(request.routing, options, shape, request.seed, layer);
   RoutedBatch batch{.topk = shape.topk, .experts = shape.experts, .ids = {}};
   RowScratch scratch(shape.experts);
   RandomStream stream = stream_of(request.seed, sample);

@@ -26,6 +26,7 @@ struct ConcurrencyRequest {
   std::vector<std::string> overrides;  // what was applied to `hardware`, for the record
   Routing routing;
   RoutingOptions routing_options;
+  std::int64_t routing_layers = 1;          // sample i has the popularity of layer i mod so many
   std::string routing_match;                // what the routing's number was matched to, for the record; "": given
   std::vector<RoutedBatch> trace;           // of RoutingKind::kTrace: its batches are the samples
   std::vector<std::int64_t> concurrencies;  // tokens of a decode step, ascending
