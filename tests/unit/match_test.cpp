@@ -49,7 +49,7 @@ TEST(Match, EveryLawReachesHalfAtSixteenTokens) {
        {RoutingKind::kZipf, RoutingKind::kLognormal, RoutingKind::kDirichlet, RoutingKind::kPowerLaw}) {
     const Match match = match_duplicates(kind, {}, target, {.router = {128, 8}, .layers = 4, .seeds = 1, .seed = 1});
     EXPECT_TRUE(match.solved) << routing_name(match.law);
-    EXPECT_NEAR(match.reached, 0.5, 0.001) << routing_name(match.law);
+    EXPECT_NEAR(match.reached, 0.5, 0.01) << routing_name(match.law);
   }
 }
 
@@ -63,7 +63,7 @@ TEST(Match, SolvesWithDomainsAndGroupsToo) {
   const MatchScope scope{.router = {32, 2}, .layers = 2, .seeds = 2, .seed = 1};
   const Match match = match_duplicates(RoutingKind::kZipf, options, parse_match("duplicates=20%@3"), scope);
   EXPECT_TRUE(match.solved);
-  EXPECT_NEAR(match.reached, 0.2, 0.003);
+  EXPECT_NEAR(match.reached, 0.2, 0.004);
 }
 
 TEST(Match, ATargetOutOfReachIsNotSolved) {

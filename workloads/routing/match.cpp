@@ -1,6 +1,6 @@
 // How: the duplicate share of new batches (requests of their own, drawn domains) is a mean over popularities and draws.
-// Each evaluation draws as many batches as bring its standard error to kSearchError, or fewer where it is clear of the
-// target, in equal parts from all popularities of the scope; the parameter found is judged by other draws, to kFinalError.
+// Each evaluation draws as many batches as bring its standard error to kError, or fewer where it is clear of the
+// target, in equal parts from all popularities of the scope; the parameter found is judged by other draws.
 #include "workloads/routing/match.h"
 
 #include <fmt/format.h>
@@ -19,14 +19,13 @@
 namespace moesim {
 namespace {
 
-constexpr double kSearchError = 2e-4;  // of the share of duplicates
-constexpr double kFinalError = 2e-4;
+constexpr double kError = 0.004;  // standard error of a share, of the share that is asked for
 constexpr std::int64_t kLeastBatches = 2000;
 constexpr std::int64_t kMostBatches = 400'000;
 constexpr std::int64_t kMostPicks = 100'000'000;  // of one evaluation
 constexpr int kHalvings = 14;                     // of the logarithm of the parameter
 constexpr double kClear = 5;                      // standard errors from the target that need no further draws
-constexpr double kTolerance = 1e-3;               // of the share: "not reached" beyond it
+constexpr double kTolerance = 5;                  // standard errors; "not reached" beyond them
 
 struct LawRange {
   RoutingKind kind;
@@ -74,13 +73,13 @@ class DuplicateShare {
   }
 
   // `stream`: search and judgement draw from streams of their own.
-  Share operator()(const Routing& law, double error, std::uint64_t stream) {
+  Share operator()(const Routing& law, std::uint64_t stream) {
     const std::int64_t populations = scope_.layers * scope_.seeds;
     const std::int64_t most = std::max<std::int64_t>(1, std::min(kMostBatches, kMostPicks / batch_.picks()));
     const std::int64_t first = std::min(most, kLeastBatches);
     const Share pilot = draw(law, divide_up(first, populations), stream);
     if (std::abs(pilot.mean - target_.duplicates) > kClear * pilot.standard_error) return pilot;
-    const double missing = pilot.standard_error / error;
+    const double missing = pilot.standard_error / (kError * target_.duplicates);
     const auto wanted = static_cast<std::int64_t>(static_cast<double>(first) * missing * missing);
     if (wanted <= first) return pilot;
     return draw(law, divide_up(std::min(most, wanted), populations), stream);
@@ -190,16 +189,16 @@ Match match_duplicates(RoutingKind kind, const RoutingOptions& options, const Ma
   double even = std::log(range.even), skewed = std::log(range.skewed);
   for (int i = 0; i < kHalvings; ++i) {
     const double middle = (even + skewed) / 2;
-    const Share share = share_of(law_at(std::exp(middle)), kSearchError, search);
+    const Share share = share_of(law_at(std::exp(middle)), search);
     (share.mean < target.duplicates ? even : skewed) = middle;
     if (step) step();
   }
   Match match;
   match.law = law_at(rounded(std::exp((even + skewed) / 2)));
-  const Share reached = share_of(match.law, kFinalError, judgement);
+  const Share reached = share_of(match.law, judgement);
   match.reached = reached.mean;
   match.standard_error = reached.standard_error;
-  match.solved = std::abs(reached.mean - target.duplicates) <= kTolerance + 3 * reached.standard_error;
+  match.solved = std::abs(reached.mean - target.duplicates) <= kTolerance * kError * target.duplicates;
   return match;
 }
 
