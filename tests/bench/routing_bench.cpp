@@ -58,6 +58,7 @@ BENCHMARK_CAPTURE(generate, sticky_slow, "zipf:0.63", sticky(), kMillion)->Unit(
 BENCHMARK_CAPTURE(generate, drift_and_domains_slow, "zipf:0.63", drifting(), kMillion)
     ->Unit(benchmark::kSecond)
     ->Iterations(1);
+BENCHMARK_CAPTURE(generate, groups_slow, "zipf:0.63", grouped(), kMillion)->Unit(benchmark::kSecond)->Iterations(1);
 BENCHMARK_CAPTURE(generate, zipf, "zipf:0.63", RoutingOptions{}, 4096)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(generate, groups, "zipf:0.63", grouped(), 128)->Unit(benchmark::kMillisecond);
 

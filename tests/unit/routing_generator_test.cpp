@@ -98,15 +98,22 @@ TEST(RoutingGenerator, PinnedBytes) {
     sums[law] = checksum(generator(law, {}, shape), 40);
   }
   sums["all options"] = checksum(generator("zipf:0.8", everything(), shape), 40);
+  RoutingOptions groups;
+  groups.groups = 8;
+  groups.topk_groups = 4;
+  groups.scoring = Scoring::kSigmoid;
+  groups.sticky = 0.3;
+  sums["groups"] = checksum(generator("zipf:0.8", groups, shape), 40);
   RoutingOptions softmax = everything();
   softmax.scoring = Scoring::kSoftmax;
   softmax.same_domain = true;
   sums["softmax"] = checksum(generator("lognormal:1", softmax, shape), 40);
   const std::map<std::string, std::uint64_t> expected = {
       {"all options", 3533830642062285448U},   {"balanced", 17710790930979053605U},
-      {"dirichlet:0.5", 1915532253162899316U}, {"lognormal:1", 6624584820400355059U},
-      {"power_law:1.2", 3103111171608534369U}, {"softmax", 10487334152726241706U},
-      {"uniform", 18028759842914729649U},      {"zipf:0.8", 6448336819966129502U}};
+      {"dirichlet:0.5", 1915532253162899316U}, {"groups", 16721671549723209020U},
+      {"lognormal:1", 6624584820400355059U},   {"power_law:1.2", 3103111171608534369U},
+      {"softmax", 10487334152726241706U},      {"uniform", 18028759842914729649U},
+      {"zipf:0.8", 6448336819966129502U}};
   EXPECT_EQ(sums, expected);
 }
 
@@ -269,6 +276,38 @@ TEST(RoutingGenerator, SigmoidTakesTheGroupOfTheTwoBestExperts) {
     apart = std::max(apart, std::abs(drawn[g] - by_best[g]));
   }
   EXPECT_GT(apart, 0.02) << "the two rules must differ for this to show anything";
+}
+
+// A bias of next to nothing goes the long way, by all experts' scores: the same law.
+TEST(RoutingGenerator, DrawingGroupsByArrivalsIsScoringAllExperts) {
+  constexpr std::int64_t kTokens = 30'000, kExperts = 48;
+  for (const Scoring scoring : {Scoring::kSoftmax, Scoring::kSigmoid, Scoring::kSqrtSoftplus}) {
+    for (const double sticky : {0.0, 0.5}) {
+      const auto rows = [&](double bias) {
+        RoutingOptions options;
+        options.groups = 6;
+        options.topk_groups = 2;
+        options.scoring = scoring;
+        options.bias = bias;
+        options.tokens_per_request = 2;
+        options.sticky_prefill = sticky;
+        const LayerRouter router(parse_routing("zipf:1"), options, {kExperts, 7}, 4, 0);
+        RoutedBatch batch{.topk = 7, .experts = kExperts, .ids = {}};
+        RowScratch scratch(kExperts);
+        RandomStream stream(bias == 0 ? 1 : 2);
+        draw_fresh_batch(router, options, kTokens, batch, scratch, stream);
+        return rows_per_expert(batch);
+      };
+      const std::vector<std::int64_t> by_arrivals = rows(0), by_scores = rows(1e-12);
+      for (std::size_t e = 0; e < by_scores.size(); ++e) {
+        const double share = static_cast<double>(by_arrivals[e] + by_scores[e]) / (2.0 * kTokens);
+        // The two tokens of a request are alike: up to twice the variance.
+        const double standard_error = std::sqrt((2 + 2 * sticky) * share * (1 - share) * kTokens);
+        EXPECT_NEAR(static_cast<double>(by_arrivals[e]), static_cast<double>(by_scores[e]), 4.5 * standard_error)
+            << "expert " << e << ", scoring " << static_cast<int>(scoring) << ", sticky " << sticky;
+      }
+    }
+  }
 }
 
 TEST(RoutingGenerator, AWholeBiasEvensOutTheLoads) {

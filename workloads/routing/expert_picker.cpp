@@ -18,7 +18,8 @@ constexpr std::size_t kMostShuffled = 256;
 
 }  // namespace
 
-ExpertPicker::ExpertPicker(const std::vector<double>& weights) : columns_(weights.size()), shares_(weights) {
+ExpertPicker::ExpertPicker(std::span<const double> weights, std::int32_t first)
+    : first_(first), columns_(weights.size()), shares_(weights.begin(), weights.end()) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   MOESIM_CHECK(sum > 0);
   const auto experts = static_cast<double>(weights.size());
@@ -46,22 +47,22 @@ std::int32_t ExpertPicker::pick(RandomStream& stream) const {
   const std::uint64_t bits = stream.bits();
   const std::uint64_t at = ((bits >> 32U) * columns_.size()) >> 32U;
   const Column& column = columns_[at];
-  return static_cast<std::uint32_t>(bits) < column.own ? static_cast<std::int32_t>(at) : column.other;
+  return first_ + (static_cast<std::uint32_t>(bits) < column.own ? static_cast<std::int32_t>(at) : column.other);
 }
 
 std::int32_t ExpertPicker::pick_from_rest(const HeldExperts& held, RandomStream& stream) const {
-  const auto count = static_cast<std::int32_t>(shares_.size());
+  const std::int32_t end = first_ + static_cast<std::int32_t>(shares_.size());
   double rest = 0;
   std::int32_t last = -1;
-  for (std::int32_t e = 0; e < count; ++e) {
+  for (std::int32_t e = first_; e < end; ++e) {
     if (held.holds(e)) continue;
-    rest += shares_[static_cast<std::size_t>(e)];
+    rest += share(e);
     last = e;
   }
   double place = rest * stream.unit();
-  for (std::int32_t e = 0; e < last; ++e) {
+  for (std::int32_t e = first_; e < last; ++e) {
     if (held.holds(e)) continue;
-    place -= shares_[static_cast<std::size_t>(e)];
+    place -= share(e);
     if (place <= 0) return e;
   }
   return last;
@@ -72,7 +73,7 @@ double ExpertPicker::order_weight(std::span<const std::int32_t> row) const {
   constexpr double kLeast = 1e-15;  // what rounding may leave of nothing
   double left = 1, product = 1;
   for (const std::int32_t expert : row.first(row.size() - 1)) {
-    left = std::max(kLeast, left - shares_[static_cast<std::size_t>(expert)]);
+    left = std::max(kLeast, left - share(expert));
     product *= left;
   }
   return 1 / product;
@@ -90,22 +91,24 @@ void ExpertPicker::shuffle(std::span<std::int32_t> row, bool by_popularity, Rand
   for (std::size_t i = 2; i <= count; ++i) std::swap(row[i - 1], row[swaps[i - 1]]);
 }
 
+std::int32_t ExpertPicker::next(double& held_share, HeldExperts& held, RandomStream& stream) const {
+  std::int32_t expert = 0;
+  if (held_share > kMostHeldShare) {
+    expert = pick_from_rest(held, stream);
+  } else {
+    do expert = pick(stream);
+    while (held.holds(expert));
+  }
+  held.add(expert);
+  held_share += share(expert);
+  return expert;
+}
+
 void ExpertPicker::fill(std::span<std::int32_t> row, std::size_t filled, HeldExperts& held,
                         RandomStream& stream) const {
   double held_share = 0;
-  for (std::size_t i = 0; i < filled; ++i) held_share += shares_[static_cast<std::size_t>(row[i])];
-  for (std::size_t i = filled; i < row.size(); ++i) {
-    std::int32_t expert = 0;
-    if (held_share > kMostHeldShare) {
-      expert = pick_from_rest(held, stream);
-    } else {
-      do expert = pick(stream);
-      while (held.holds(expert));
-    }
-    held.add(expert);
-    held_share += shares_[static_cast<std::size_t>(expert)];
-    row[i] = expert;
-  }
+  for (std::size_t i = 0; i < filled; ++i) held_share += share(row[i]);
+  for (std::size_t i = filled; i < row.size(); ++i) row[i] = next(held_share, held, stream);
 }
 
 }  // namespace moesim

@@ -31,10 +31,17 @@ class HeldExperts {
 // Probabilities are exact to 2^-32 of an expert's even share.
 class ExpertPicker {
  public:
-  explicit ExpertPicker(const std::vector<double>& weights);
+  // Of experts first, first + 1, ...
+  explicit ExpertPicker(std::span<const double> weights, std::int32_t first = 0);
 
   // Fills row[filled...) with experts that `held` does not hold, which it then does.
   void fill(std::span<std::int32_t> row, std::size_t filled, HeldExperts& held, RandomStream& stream) const;
+
+  // One expert that `held` does not hold, which it then does. `held_share` is the popularity of those of `held` that this
+  // draws from, kept up to date.
+  std::int32_t next(double& held_share, HeldExperts& held, RandomStream& stream) const;
+
+  [[nodiscard]] double share(std::int32_t expert) const { return shares_[static_cast<std::size_t>(expert - first_)]; }
 
   // One Metropolis step over the orders of a row of k experts: proposes a random order. With `by_popularity` it accepts so
   // that the order's law given the set stays that of successive sampling; then keeping the first j experts, whatever j,
@@ -51,6 +58,7 @@ class ExpertPicker {
 
   [[nodiscard]] double order_weight(std::span<const std::int32_t> row) const;
 
+  std::int32_t first_;
   std::vector<Column> columns_;
   std::vector<double> shares_;  // sum 1
 };

@@ -2,9 +2,11 @@
 // Gumbel noise, independent per token and expert. With t = exp(-logit), which is exponential with rate p(e):
 //   softmax score  1/t (over a sum that is the same for all experts)      sigmoid score  1 / (1 + t)
 //   sqrt(softplus) score  sqrt(ln(1 + 1/t))
-// Plain top-k of any of them is successive sampling by popularity (`ExpertPicker`); scores are made only where they matter:
+// Plain top-k of any of them is successive sampling by popularity (`ExpertPicker`); only groups and a bias
+// change that:
 //   groups: a group's score is the sum of its two best (sigmoid, sqrt(softplus): DeepSeek-V3's noaux_tc) or its best
-//   (softmax: DeepSeek-V2's group_limited_greedy); the token's experts come from the best groups;
+//   (softmax: DeepSeek-V2's group_limited_greedy); the token's experts come from the best groups
+//   (`GroupPicker`; with a bias all scores are made, about 10 us a token with 512 experts);
 //   bias: selection is by score + bias (auxiliary-loss-free balancing, DeepSeek-V3). Where about a share k/E of scores
 //   passes the selection's threshold, loads are even if each expert's score passes it k/E of the time, so the bias that
 //   balances is minus the score's upper k/E quantile: t below c / p with c = -ln(1 - k/E). `bias` scales it.
@@ -41,18 +43,6 @@ std::vector<double> with_mean_one(std::vector<double> weights) {
   return weights;
 }
 
-double score(Scoring scoring, double t) {
-  switch (scoring) {
-    case Scoring::kSoftmax:
-      return 1 / t;
-    case Scoring::kSigmoid:
-      return 1 / (1 + t);
-    case Scoring::kSqrtSoftplus:
-      return std::sqrt(std::log1p(1 / t));
-  }
-  return 0;
-}
-
 }  // namespace
 
 LayerRouter::LayerRouter(const Routing& law, const RoutingOptions& options, RouterShape shape, std::uint64_t seed,
@@ -77,17 +67,23 @@ LayerRouter::LayerRouter(const Routing& law, const RoutingOptions& options, Rout
   }
 }
 
+void LayerRouter::add_domain(std::vector<double> weights) {
+  ExpertPicker picker(weights);
+  std::optional<GroupPicker> group_picker;
+  if (options_.groups > 1) group_picker.emplace(weights, options_);
+  domains_.push_back({std::move(weights), std::move(picker), std::move(group_picker)});
+}
+
 void LayerRouter::rebuild() {
   domains_.clear();
   const std::vector<double>& common = sources_.front().weights();
-  if (sources_.size() == 1) domains_.push_back({common, ExpertPicker(common)});
+  if (sources_.size() == 1) add_domain(common);
   for (std::size_t d = 1; d < sources_.size(); ++d) {
     std::vector<double> weights = sources_[d].weights();
     for (std::size_t e = 0; e < weights.size(); ++e) {
       weights[e] = options_.domain_purity * weights[e] + (1 - options_.domain_purity) * common[e];
     }
-    ExpertPicker picker(weights);
-    domains_.push_back({std::move(weights), std::move(picker)});
+    add_domain(std::move(weights));
   }
 }
 
@@ -101,7 +97,7 @@ void LayerRouter::balance(RandomStream stream) {
   const double share = static_cast<double>(shape_.topk) / static_cast<double>(shape_.experts);
   const double c = -std::log1p(-share);
   bias_.resize(static_cast<std::size_t>(shape_.experts));
-  for (std::size_t e = 0; e < bias_.size(); ++e) bias_[e] = -score(options_.scoring, c / mean_weight(e));
+  for (std::size_t e = 0; e < bias_.size(); ++e) bias_[e] = -router_score(options_.scoring, c / mean_weight(e));
   if (options_.scoring == Scoring::kSoftmax) learn_bias(c, stream);
   for (double& bias : bias_) bias *= options_.bias;
 }
@@ -145,6 +141,8 @@ void LayerRouter::draw_row(std::int64_t domain, std::span<const std::int32_t> pr
   }
   if (plain) {
     of.picker.fill(row, filled, scratch.held, stream);
+  } else if (options_.bias == 0) {
+    of.group_picker->fill(row, filled, scratch.held, scratch.arrivals, stream);
   } else {
     select(of, row, filled, scratch, stream);
   }
@@ -157,7 +155,7 @@ void LayerRouter::select(const Domain& domain, std::span<std::int32_t> row, std:
   scores.resize(domain.weights.size());
   for (std::size_t e = 0; e < scores.size(); ++e) {
     const double t = std::max(kShortestTime, -std::log(stream.unit())) / domain.weights[e];
-    scores[e] = score(options_.scoring, t);
+    scores[e] = router_score(options_.scoring, t);
   }
   for (std::size_t e = 0; e < bias_.size(); ++e) scores[e] += bias_[e];
   if (options_.groups > 1) allow_groups(row.first(filled), scratch);

@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "workloads/routing/expert_picker.h"
+#include "workloads/routing/group_picker.h"
 #include "workloads/routing/popularity.h"
 #include "workloads/routing/routing_options.h"
 
@@ -18,6 +20,7 @@ struct RowScratch {
   explicit RowScratch(std::int64_t experts) : held(experts) {}
 
   HeldExperts held;
+  std::vector<GroupArrivals> arrivals;
   std::vector<double> scores;
   std::vector<std::pair<double, std::int32_t>> candidates, group_scores;
 };
@@ -44,8 +47,10 @@ class LayerRouter {
   struct Domain {
     std::vector<double> weights;  // mean 1
     ExpertPicker picker;
+    std::optional<GroupPicker> group_picker;
   };
 
+  void add_domain(std::vector<double> weights);
   void rebuild();
   [[nodiscard]] double mean_weight(std::size_t expert) const;  // over domains
   void balance(RandomStream stream);
