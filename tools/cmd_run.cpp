@@ -83,10 +83,9 @@ void choose_routing(const RunFlags& flags, ConcurrencyRequest& request) {
   const ChosenRouting chosen = flags.routing.choose(&request.model, scope, false);
   request.routing = chosen.law;
   request.routing_options = chosen.options;
-  if (!chosen.target) return;
+  if (chosen.matches.empty()) return;
   request.routing_layers = request.model.moe_layers;
-  request.routing_match =
-      fmt::format("{} over {} layers", match_text(chosen.matches.front(), *chosen.target), request.routing_layers);
+  request.routing_match = fmt::format("{} over {} layers", match_text(chosen.matches.front()), request.routing_layers);
 }
 
 ConcurrencyRequest request_of(const RunFlags& flags) {

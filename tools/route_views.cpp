@@ -45,7 +45,7 @@ void write_heading(const RouteReport& report, std::ostream& out) {
                      report.model.empty() ? sizes : fmt::format("{} ({}), {}", report.model, report.model_file, sizes));
   out << fmt::format("routing  {}\n", report.routing);
   for (const Match& match : report.chosen.matches) {
-    out << fmt::format("match    {} gives {}{}\n", routing_name(match.law), match_text(match, *report.chosen.target),
+    out << fmt::format("match    {} gives {}{}\n", routing_name(match.law), match_text(match),
                        match.solved ? "" : ": not reached by this law");
   }
   if (!report.out_file.empty()) out << fmt::format("trace    {}\n", report.out_file);
@@ -104,11 +104,11 @@ std::string render_table(const RouteReport& report) {
 
 Json optional_number(const std::optional<double>& value) { return value ? Json(six_digits(*value)) : Json(nullptr); }
 
-Json match_json(const Match& match, const MatchTarget& target) {
+Json match_json(const Match& match) {
   return {{"routing", routing_name(match.law)},
           {"parameter", match.law.parameter},
-          {"tokens", target.tokens},
-          {"target_duplicate_pct", six_digits(kPercent * target.duplicates)},
+          {"tokens", match.tokens},
+          {"target_duplicate_pct", six_digits(kPercent * match.target)},
           {"duplicate_pct", six_digits(kPercent * match.reached)},
           {"standard_error_pct", six_digits(kPercent * match.standard_error)},
           {"solved", match.solved}};
@@ -147,7 +147,7 @@ std::string render_json(const RouteReport& report) {
     json["seed"] = report.seed;
   }
   Json& matches = json["match"] = Json::array();
-  for (const Match& match : report.chosen.matches) matches.push_back(match_json(match, *report.chosen.target));
+  for (const Match& match : report.chosen.matches) matches.push_back(match_json(match));
   json["trace"] = report.out_file.empty() ? Json(nullptr) : Json(report.out_file);
   Json& points = json["points"] = Json::array();
   for (const RoutingPoint& point : report.study.points) points.push_back(point_json(point));

@@ -103,13 +103,13 @@ RoutingOptions RoutingFlags::parse_options(const MoeModel* model) const {
   return options;
 }
 
-MatchTarget RoutingFlags::parse_target() const {
-  if (!routing) return parse_match(*match);
-  if (routing->find(':') != std::string::npos || match->find(',') != std::string::npos) {
-    throw InputError({"--match", "", fmt::format("'{}' with --routing {}", *match, *routing),
+MatchTarget RoutingFlags::parse_target(const std::string& text) const {
+  if (!routing) return parse_match(text);
+  if (routing->find(':') != std::string::npos || text.find(',') != std::string::npos) {
+    throw InputError({"--match", "", fmt::format("'{}' with --routing {}", text, *routing),
                       fmt::format("the law once and without a number: --routing {}", kLawsOfMatch), ""});
   }
-  return parse_match(*match + "," + *routing);
+  return parse_match(text + "," + *routing);
 }
 
 ChosenRouting RoutingFlags::choose(const MoeModel* model, const MatchScope& scope, bool all_laws) const {
@@ -120,20 +120,19 @@ ChosenRouting RoutingFlags::choose(const MoeModel* model, const MatchScope& scop
     check_routing_options(chosen.law, chosen.options, scope.router);
     return chosen;
   }
-  chosen.target = parse_target();
+  const MatchTarget target = parse_target(*match);
   Progress progress;
   std::size_t done = 0;
-  for (const RoutingKind law : chosen.target->laws) {
+  for (const RoutingKind law : target.laws) {
     chosen.matches.push_back(
-        match_duplicates(law, chosen.options, *chosen.target, scope, [&] { progress.show(++done, 0, "matching"); }));
+        match_duplicates(law, chosen.options, target, scope, [&] { progress.show(++done, 0, "matching"); }));
     if (!all_laws) break;
   }
   const Match& first = chosen.matches.front();
   if (!first.solved) {
-    throw InputError({"--match", "", fmt::format("'{}'", *match),
-                      fmt::format("a share that the law reaches; {} gives {}", routing_name(first.law),
-                                  match_text(first, *chosen.target)),
-                      ""});
+    throw InputError(
+        {"--match", "", fmt::format("'{}'", *match),
+         fmt::format("a share that the law reaches; {} gives {}", routing_name(first.law), match_text(first)), ""});
   }
   chosen.law = first.law;
   return chosen;

@@ -15,7 +15,6 @@ class FlagSet;
 struct ChosenRouting {
   Routing law;
   RoutingOptions options;
-  std::optional<MatchTarget> target;
   std::vector<Match> matches;  // by --match: `law` is the first; the others for comparison
 };
 
@@ -41,7 +40,7 @@ struct RoutingFlags {
 
  private:
   [[nodiscard]] RoutingOptions parse_options(const MoeModel* model) const;
-  [[nodiscard]] MatchTarget parse_target() const;
+  [[nodiscard]] MatchTarget parse_target(const std::string& text) const;
 };
 
 }  // namespace moesim

@@ -70,7 +70,7 @@ LayerRouter::LayerRouter(const Routing& law, const RoutingOptions& options, Rout
 void LayerRouter::add_domain(std::vector<double> weights) {
   ExpertPicker picker(weights);
   std::optional<GroupPicker> group_picker;
-  if (options_.groups > 1) group_picker.emplace(weights, options_);
+  if (options_.groups > 1 && options_.bias == 0) group_picker.emplace(weights, options_);
   domains_.push_back({std::move(weights), std::move(picker), std::move(group_picker)});
 }
 
@@ -141,7 +141,7 @@ void LayerRouter::draw_row(std::int64_t domain, std::span<const std::int32_t> pr
   }
   if (plain) {
     of.picker.fill(row, filled, scratch.held, stream);
-  } else if (options_.bias == 0) {
+  } else if (of.group_picker) {
     of.group_picker->fill(row, filled, scratch.held, scratch.arrivals, stream);
   } else {
     select(of, row, filled, scratch, stream);

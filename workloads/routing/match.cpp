@@ -193,7 +193,7 @@ Match match_duplicates(RoutingKind kind, const RoutingOptions& options, const Ma
     (share.mean < target.duplicates ? even : skewed) = middle;
     if (step) step();
   }
-  Match match;
+  Match match{.target = target.duplicates, .tokens = target.tokens, .law = {}};
   match.law = law_at(rounded(std::exp((even + skewed) / 2)));
   const Share reached = share_of(match.law, judgement);
   match.reached = reached.mean;
@@ -202,10 +202,10 @@ Match match_duplicates(RoutingKind kind, const RoutingOptions& options, const Ma
   return match;
 }
 
-std::string match_text(const Match& match, const MatchTarget& target) {
+std::string match_text(const Match& match) {
   constexpr double kPercent = 100;
   return fmt::format("duplicates {:.2f} +- {:.2f} % at {} tokens", kPercent * match.reached,
-                     kPercent * match.standard_error, target.tokens);
+                     kPercent * match.standard_error, match.tokens);
 }
 
 }  // namespace moesim

@@ -28,6 +28,8 @@ struct MatchScope {
 };
 
 struct Match {
+  double target = 0;          // share of duplicates that was asked for
+  std::int64_t tokens = 0;    // at this concurrency
   Routing law;                // with the parameter found, rounded to four digits
   double reached = 0;         // share of duplicates with that parameter, by draws that the search did not see
   double standard_error = 0;  // of `reached`
@@ -36,10 +38,10 @@ struct Match {
 
 // Bisection over the law's parameter; every step draws from the same streams. Throws InputError where options do not go
 // with the law.
-Match match_duplicates(RoutingKind law, const RoutingOptions& options, const MatchTarget& target,
+Match match_duplicates(RoutingKind kind, const RoutingOptions& options, const MatchTarget& target,
                        const MatchScope& scope, const std::function<void()>& step = {});
 
 // "duplicates 5.01 +- 0.02 % at 3 tokens".
-std::string match_text(const Match& match, const MatchTarget& target);
+std::string match_text(const Match& match);
 
 }  // namespace moesim

@@ -55,10 +55,9 @@ void draw_rows(const LayerRouter& router, const RoutingOptions& options, std::sp
 
 RoutingGenerator::RoutingGenerator(const Routing& law, const RoutingOptions& options, TraceShape shape,
                                    std::uint64_t seed)
-    : law_(law), options_(options), shape_(shape), seed_(seed), scratch_(shape.router.experts) {
+    : law_(law), options_(options), shape_(shape), seed_(seed), layer_(shape.layers), scratch_(shape.router.experts) {
   MOESIM_CHECK(shape.layers >= 1 && shape.tokens >= 1);
   MOESIM_CHECK(shape.router.topk >= 1 && shape.router.topk <= shape.router.experts);
-  layer_ = shape.layers;
   if (!is_popularity_law(law.kind)) return;
   batch_ = {.tokens = shape.tokens, .topk = shape.router.topk, .experts = shape.router.experts, .ids = {}};
   batch_.ids.resize(static_cast<std::size_t>(batch_.picks()));
