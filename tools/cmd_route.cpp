@@ -122,7 +122,7 @@ CommandResult route(const RouteFlags& flags) {
   if (writer) request.sink = [&](const RoutedBatch& batch) { writer->add(batch); };
   report.study = run_routing_study(request);
   if (writer) {
-    report.out_file = *flags.out;
+    report.out_file = flags.out.value_or("");
     writer->finish({.model = report.model,
                     .source = fmt::format("moesim {} route", kVersion),
                     .routing = report.routing,
