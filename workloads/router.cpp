@@ -174,7 +174,7 @@ double power_law_sample(double alpha, double low, double high, RandomStream& str
 // The skewed loads of published MoE kernel benchmarks (ai-dynamo/aiconfigurator, power-law logits): a number per expert
 // from the power law on [1, 0.8 T], or on [0.01, 2] where the picks do not go round all experts, scaled to the picks
 // and rounded. No expert has more than T rows; what that cuts off goes to the emptiest experts, what rounding leaves is
-// given to the emptiest or taken from the fullest, one row each in turn.
+// given to the emptiest, one row each in turn, or taken row by row from whichever is then the fullest.
 std::vector<std::int64_t> power_law_rows(const RoutedBatch& batch, double alpha, RandomStream& stream) {
   constexpr double kMostShare = 0.8;
   constexpr double kFewPicks[] = {0.01, 2};
@@ -198,13 +198,12 @@ std::vector<std::int64_t> power_law_rows(const RoutedBatch& batch, double alpha,
     ++*emptiest;
   }
   std::int64_t missing = batch.picks() - std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
-  const std::vector<std::size_t> order = order_by_rows(rows, missing < 0);
-  for (std::size_t i = 0; missing != 0; i = (i + 1) % order.size()) {
-    std::int64_t& expert_rows = rows[order[i]];
-    const std::int64_t change = missing > 0 ? 1 : -1;
-    if (expert_rows + change < 0 || expert_rows + change > batch.tokens) continue;
-    expert_rows += change;
-    missing -= change;
+  for (; missing < 0; ++missing) --*std::max_element(rows.begin(), rows.end());
+  const std::vector<std::size_t> order = order_by_rows(rows, false);
+  for (std::size_t i = 0; missing > 0; i = (i + 1) % order.size()) {
+    if (rows[order[i]] == batch.tokens) continue;
+    ++rows[order[i]];
+    --missing;
   }
   return rows;
 }
