@@ -10,6 +10,7 @@
 #include "tools/command_line.h"
 #include "tools/common_flags.h"
 #include "tools/progress.h"
+#include "tools/routing_flags.h"
 #include "traces/routed_trace.h"
 #include "traces/views/catalogue.h"
 #include "workloads/studies/concurrency.h"
@@ -32,7 +33,7 @@ struct RunFlags {
   std::vector<std::string> strategies;
   std::string scope = "moe_layer";
   std::string launch = "graph";
-  std::string routing = "uniform";
+  RoutingFlags routing;
   std::string seed = "1";
   std::string tp = "1", ep = "1";
   std::optional<std::string> weights, other_weights, activations, clock;
@@ -115,6 +116,19 @@ void read_step(const RunFlags& flags, ConcurrencyRequest& request) {
   }
 }
 
+// A match is over all layers, since it is only there that a law's popularities are typical; so samples then go through
+// the layers too.
+void choose_routing(const RunFlags& flags, ConcurrencyRequest& request) {
+  const MatchScope scope{
+      .router = {request.model.experts, request.model.topk}, .layers = request.model.moe_layers, .seed = request.seed};
+  const ChosenRouting chosen = flags.routing.choose(&request.model, scope, false);
+  request.routing = chosen.law;
+  request.routing_options = chosen.options;
+  if (chosen.matches.empty()) return;
+  request.routing_layers = request.model.moe_layers;
+  request.routing_match = fmt::format("{} over {} layers", match_text(chosen.matches.front()), request.routing_layers);
+}
+
 ConcurrencyRequest request_of(const RunFlags& flags) {
   ConcurrencyRequest request;
   request.tool_version = kVersion;
@@ -143,7 +157,7 @@ ConcurrencyRequest request_of(const RunFlags& flags) {
   request.overrides = flags.hardware.overrides;
   request.calibration = flags.calibration.load(request.hardware);
   check_implementations(request);
-  request.routing = parse_routing(flags.routing);
+  choose_routing(flags, request);
   if (request.routing.kind == RoutingKind::kTrace) read_trace(flags, request);
   return request;
 }
@@ -196,8 +210,7 @@ std::function<CommandResult()> define(FlagSet& set) {
   set.value("--kv-dtype", "bf16|fp16|fp8", flags->kv_dtype, "Step: format of the KV cache [default: bf16]");
   set.value("--layers", "all|N", flags->layers, "Step: decoder layers, from the first on [default: all]");
   set.value("--launch", "graph|stream|programmatic", flags->launch, "How one kernel follows another");
-  set.value("--routing", "ROUTING", flags->routing,
-            "uniform, zipf:S, lognormal:SIGMA, balanced, same, disjoint, power_law:ALPHA or trace:FILE.npy");
+  flags->routing.add(set);
   set.value(
       "--samples", "N", flags->samples,
       fmt::format("Routings drawn per concurrency, {} of a step [default: {}]", kDefaultStepSamples, kDefaultSamples));

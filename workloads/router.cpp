@@ -1,8 +1,8 @@
 // What it models: which experts a batch of independent tokens picks, for given popularities of the experts.
 // What it leaves out: correlation between tokens of a batch, between layers and between steps; group-limited routing.
-// Those need a routed trace.
-// Determinism: uniform, balanced, same and disjoint use integers only. zipf and lognormal compare keys made with the
-// C library's log, exp and pow, power_law rounds such numbers: an id could differ between two libraries only where two
+// For those: routing/, or a routed trace.
+// Determinism: uniform, balanced, same and disjoint use integers only. zipf, lognormal and dirichlet compare keys made with
+// the C library's log, exp and pow, power_law rounds such numbers: an id could differ between two libraries only where two
 // keys, or a number and a half, lie within their last bit.
 #include "workloads/router.h"
 
@@ -19,26 +19,32 @@
 
 #include "sim/io/input_error.h"
 #include "sim/units/check.h"
+#include "workloads/routing/popularity.h"
+#include "workloads/routing/random_stream.h"
 
 namespace moesim {
 namespace {
 
 // Beyond this even the second expert is never picked, and the popularities leave the range of a double.
-constexpr double kMaxParameter = 10;
+constexpr double kMostSkew = 10;
+// Beyond this dirichlet is uniform.
+constexpr double kMostConcentration = 10'000;
 
 struct RoutingForm {
   RoutingKind kind;
   std::string_view name;
   std::string_view argument;  // "" when the routing takes none
+  double most = 0;            // of its number
 };
 constexpr RoutingForm kForms[] = {
     {RoutingKind::kUniform, "uniform", ""},
-    {RoutingKind::kZipf, "zipf", "S"},
-    {RoutingKind::kLognormal, "lognormal", "SIGMA"},
+    {RoutingKind::kZipf, "zipf", "S", kMostSkew},
+    {RoutingKind::kLognormal, "lognormal", "SIGMA", kMostSkew},
+    {RoutingKind::kDirichlet, "dirichlet", "C", kMostConcentration},
     {RoutingKind::kBalanced, "balanced", ""},
     {RoutingKind::kSame, "same", ""},
     {RoutingKind::kDisjoint, "disjoint", ""},
-    {RoutingKind::kPowerLaw, "power_law", "ALPHA"},
+    {RoutingKind::kPowerLaw, "power_law", "ALPHA", kMostSkew},
     {RoutingKind::kTrace, "trace", "FILE"},
 };
 
@@ -58,54 +64,6 @@ std::optional<double> parse_number(std::string_view text) {
   return value;
 }
 
-// Finaliser of SplitMix64 (Steele, Lea, Flood 2014): neighbouring seeds and samples become unrelated ones.
-std::uint64_t mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15U;
-  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
-  return x ^ (x >> 31U);
-}
-
-class Stream {
- public:
-  explicit Stream(std::uint64_t seed) : engine_(seed) {}
-
-  // Uniform in [0, n): draws that would make the low remainders likelier are thrown away.
-  std::size_t below(std::size_t n) {
-    constexpr std::uint64_t kMax = std::numeric_limits<std::uint64_t>::max();
-    const std::uint64_t limit = kMax - kMax % n;
-    std::uint64_t draw = engine_();
-    while (draw >= limit) draw = engine_();
-    return static_cast<std::size_t>(draw % n);
-  }
-
-  // Uniform in (0, 1], 53 bits: its logarithm is finite.
-  double unit() { return static_cast<double>((engine_() >> 11U) + 1) * 0x1p-53; }
-
-  // Standard normal, by Marsaglia's polar method.
-  double normal() {
-    for (;;) {
-      const double x = 2 * unit() - 1;
-      const double y = 2 * unit() - 1;
-      const double square = x * x + y * y;
-      if (square > 0 && square < 1) return x * std::sqrt(-2 * std::log(square) / square);
-    }
-  }
-
-  // Puts a uniform draw without replacement into the first `count` places (Fisher-Yates, stopped early).
-  void deal(std::vector<std::int32_t>& pack, std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) std::swap(pack[i], pack[i + below(pack.size() - i)]);
-  }
-
- private:
-  std::mt19937_64 engine_;
-};
-
-// Popularities are drawn from a stream that no sample uses.
-constexpr std::uint64_t kPopularityStream = std::numeric_limits<std::uint64_t>::max();
-
-Stream stream_of(std::uint64_t seed, std::uint64_t sample) { return Stream(mix(mix(seed) ^ sample)); }
-
 std::vector<std::int32_t> sorted_pack(std::int64_t experts) {
   std::vector<std::int32_t> pack(static_cast<std::size_t>(experts));
   std::iota(pack.begin(), pack.end(), 0);
@@ -116,7 +74,7 @@ void append_first(RoutedBatch& batch, const std::vector<std::int32_t>& pack) {
   batch.ids.insert(batch.ids.end(), pack.begin(), pack.begin() + batch.topk);
 }
 
-void draw_uniform(RoutedBatch& batch, Stream& stream) {
+void draw_uniform(RoutedBatch& batch, RandomStream& stream) {
   std::vector<std::int32_t> pack = sorted_pack(batch.experts);
   for (std::int64_t token = 0; token < batch.tokens; ++token) {
     stream.deal(pack, static_cast<std::size_t>(batch.topk));
@@ -124,31 +82,15 @@ void draw_uniform(RoutedBatch& batch, Stream& stream) {
   }
 }
 
-void draw_same(RoutedBatch& batch, Stream& stream) {
+void draw_same(RoutedBatch& batch, RandomStream& stream) {
   std::vector<std::int32_t> pack = sorted_pack(batch.experts);
   stream.deal(pack, static_cast<std::size_t>(batch.topk));
   for (std::int64_t token = 0; token < batch.tokens; ++token) append_first(batch, pack);
 }
 
-// Popularity of each expert. It belongs to the seed, not to the sample: all samples of a point share their hot experts.
-std::vector<double> popularities(const Routing& routing, std::int64_t experts, std::uint64_t seed) {
-  Stream stream = stream_of(seed, kPopularityStream);
-  std::vector<double> weights(static_cast<std::size_t>(experts));
-  if (routing.kind == RoutingKind::kLognormal) {
-    for (double& weight : weights) weight = std::exp(routing.parameter * stream.normal());
-    return weights;
-  }
-  std::vector<std::int32_t> order = sorted_pack(experts);
-  stream.deal(order, order.size());
-  for (std::size_t rank = 0; rank < order.size(); ++rank) {
-    weights[static_cast<std::size_t>(order[rank])] = std::pow(static_cast<double>(rank + 1), -routing.parameter);
-  }
-  return weights;
-}
-
 // The k smallest of independent exponential times with rates w: a draw without replacement with probabilities in
 // proportion to w (Efraimidis and Spirakis 2006; the same law as Gumbel top-k).
-void draw_weighted(RoutedBatch& batch, const std::vector<double>& weights, Stream& stream) {
+void draw_weighted(RoutedBatch& batch, const std::vector<double>& weights, RandomStream& stream) {
   std::vector<std::pair<double, std::int32_t>> keys(weights.size());
   for (std::int64_t token = 0; token < batch.tokens; ++token) {
     for (std::size_t e = 0; e < weights.size(); ++e) {
@@ -191,7 +133,7 @@ void draw_balanced(RoutedBatch& batch) {
   }
 }
 
-void draw_disjoint(RoutedBatch& batch, Stream& stream) {
+void draw_disjoint(RoutedBatch& batch, RandomStream& stream) {
   std::vector<std::int32_t> pack = sorted_pack(batch.experts);
   std::size_t dealt = pack.size();
   Row row(batch.experts);
@@ -222,7 +164,7 @@ std::vector<std::size_t> order_by_rows(const std::vector<std::int64_t>& rows, bo
 }
 
 // One number of a power law x^-alpha on [low, high], by its inverse distribution.
-double power_law_sample(double alpha, double low, double high, Stream& stream) {
+double power_law_sample(double alpha, double low, double high, RandomStream& stream) {
   const double u = stream.unit();
   if (alpha == 1) return low * std::pow(high / low, u);
   const double exponent = 1 - alpha;
@@ -232,8 +174,8 @@ double power_law_sample(double alpha, double low, double high, Stream& stream) {
 // The skewed loads of published MoE kernel benchmarks (ai-dynamo/aiconfigurator, power-law logits): a number per expert
 // from the power law on [1, 0.8 T], or on [0.01, 2] where the picks do not go round all experts, scaled to the picks
 // and rounded. No expert has more than T rows; what that cuts off goes to the emptiest experts, what rounding leaves is
-// given to the emptiest or taken from the fullest, one row each in turn.
-std::vector<std::int64_t> power_law_rows(const RoutedBatch& batch, double alpha, Stream& stream) {
+// given to the emptiest, one row each in turn, or taken row by row from whichever is then the fullest.
+std::vector<std::int64_t> power_law_rows(const RoutedBatch& batch, double alpha, RandomStream& stream) {
   constexpr double kMostShare = 0.8;
   constexpr double kFewPicks[] = {0.01, 2};
   const bool many = batch.picks() > batch.experts;
@@ -256,19 +198,18 @@ std::vector<std::int64_t> power_law_rows(const RoutedBatch& batch, double alpha,
     ++*emptiest;
   }
   std::int64_t missing = batch.picks() - std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
-  const std::vector<std::size_t> order = order_by_rows(rows, missing < 0);
-  for (std::size_t i = 0; missing != 0; i = (i + 1) % order.size()) {
-    std::int64_t& expert_rows = rows[order[i]];
-    const std::int64_t change = missing > 0 ? 1 : -1;
-    if (expert_rows + change < 0 || expert_rows + change > batch.tokens) continue;
-    expert_rows += change;
-    missing -= change;
+  for (; missing < 0; ++missing) --*std::max_element(rows.begin(), rows.end());
+  const std::vector<std::size_t> order = order_by_rows(rows, false);
+  for (std::size_t i = 0; missing > 0; i = (i + 1) % order.size()) {
+    if (rows[order[i]] == batch.tokens) continue;
+    ++rows[order[i]];
+    --missing;
   }
   return rows;
 }
 
 // Deals the fullest expert's rows first, down one column after the other: with at most T rows none meets itself.
-void draw_power_law(RoutedBatch& batch, double alpha, Stream& stream) {
+void draw_power_law(RoutedBatch& batch, double alpha, RandomStream& stream) {
   const std::vector<std::int64_t> rows = power_law_rows(batch, alpha, stream);
   batch.ids.resize(static_cast<std::size_t>(batch.picks()));
   std::int64_t place = 0;
@@ -298,9 +239,8 @@ Routing parse_routing(const std::string& text) {
     if (form.argument.empty()) return {.kind = form.kind, .parameter = 0, .trace_file = ""};
     if (form.kind == RoutingKind::kTrace) return {.kind = form.kind, .parameter = 0, .trace_file = argument};
     const std::optional<double> parameter = parse_number(argument);
-    if (!parameter || !(*parameter > 0 && *parameter <= kMaxParameter)) {
-      fail(fmt::format("'{}'", text),
-           fmt::format("{} with a number above 0 and at most {}", usage(form), kMaxParameter));
+    if (!parameter || !(*parameter > 0 && *parameter <= form.most)) {
+      fail(fmt::format("'{}'", text), fmt::format("{} with a number above 0 and at most {}", usage(form), form.most));
     }
     return {.kind = form.kind, .parameter = *parameter, .trace_file = ""};
   }
@@ -325,15 +265,19 @@ RoutedBatch draw_batch(const Routing& routing, std::int64_t experts, std::int64_
   MOESIM_CHECK(routing.kind != RoutingKind::kTrace);
   RoutedBatch batch{.tokens = tokens, .topk = topk, .experts = experts, .ids = {}};
   batch.ids.reserve(static_cast<std::size_t>(batch.picks()));
-  Stream stream = stream_of(seed, sample);
+  RandomStream stream = stream_of(seed, sample);
   switch (routing.kind) {
     case RoutingKind::kUniform:
       draw_uniform(batch, stream);
       break;
     case RoutingKind::kZipf:
     case RoutingKind::kLognormal:
-      draw_weighted(batch, popularities(routing, experts, seed), stream);
+    case RoutingKind::kDirichlet: {
+      // It belongs to the seed, not to the sample: all samples of a point share their hot experts.
+      RandomStream popularity = popularity_stream(seed, 0);
+      draw_weighted(batch, popularity_weights(routing, experts, popularity), stream);
       break;
+    }
     case RoutingKind::kBalanced:
       draw_balanced(batch);
       break;

@@ -9,20 +9,20 @@
 
 namespace moesim {
 
-enum class RoutingKind { kUniform, kZipf, kLognormal, kBalanced, kSame, kDisjoint, kPowerLaw, kTrace };
+enum class RoutingKind { kUniform, kZipf, kLognormal, kDirichlet, kBalanced, kSame, kDisjoint, kPowerLaw, kTrace };
 
 struct Routing {
   RoutingKind kind = RoutingKind::kUniform;
-  double parameter = 0;    // zipf exponent s > 0, lognormal sigma > 0, power law's alpha > 0
+  double parameter = 0;    // zipf's exponent, lognormal's sigma, dirichlet's concentration, power law's alpha; > 0
   std::string trace_file;  // kTrace
 };
 
-// "uniform", "zipf:0.6", "lognormal:1.0", "balanced", "same", "disjoint", "power_law:1.2", "trace:FILE". Throws
+// "uniform", "zipf:0.6", "lognormal:1.0", "dirichlet:0.5", "balanced", "same", "disjoint", "power_law:1.2", "trace:FILE". Throws
 // InputError (flag --routing).
 Routing parse_routing(const std::string& text);
 std::string routing_name(const Routing& routing);
 
-// One batch. uniform, zipf, lognormal: each token draws k distinct experts without replacement, with probability in
+// One batch. uniform, zipf, lognormal, dirichlet: each token draws k distinct experts without replacement, with probability in
 // proportion to the experts' popularity (Gumbel top-k); the popularity's order over experts is shuffled by the seed.
 // balanced: the stride pattern; same: every token the same k; disjoint: deals a shuffled pack until it is used up.
 // power_law: rows per expert from a truncated power law, then dealt to the tokens: skewed loads without co-activation.

@@ -16,7 +16,7 @@ using testing::IsEmpty;
 using testing::MatchesRegex;
 using testing::SizeIs;
 
-const std::vector<std::string> kCommands = {"run", "validate", "calibrate", "models", "devices", "strategies"};
+const std::vector<std::string> kCommands = {"run", "route", "validate", "calibrate", "models", "devices", "strategies"};
 
 std::string help_of(const std::vector<std::string>& arguments) {
   const CommandOutput help = run_moesim(arguments);
@@ -87,7 +87,7 @@ TEST_P(HelpExamples, Work) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, HelpExamples, testing::Values("", "run", "validate", "models", "devices", "strategies"),
+INSTANTIATE_TEST_SUITE_P(All, HelpExamples, testing::Values("", "run", "route", "validate", "models", "devices", "strategies"),
                          [](const auto& test) { return test.param.empty() ? "program" : test.param; });
 
 }  // namespace

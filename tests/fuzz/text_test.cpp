@@ -12,6 +12,7 @@
 #include "workloads/dtype.h"
 #include "workloads/predict.h"
 #include "workloads/router.h"
+#include "workloads/routing/match.h"
 #include "workloads/strategies/strategy.h"
 
 namespace moesim::fuzz {
@@ -54,8 +55,8 @@ TEST(Fuzz, Strategies) {
 }
 
 TEST(Fuzz, Routings) {
-  const std::vector<std::string> good = {"uniform", "zipf:0.8", "lognormal:1",   "balanced",
-                                         "same",    "disjoint", "power_law:1.2", "trace:a.npy"};
+  const std::vector<std::string> good = {"uniform",  "zipf:0.8",      "lognormal:1", "balanced",     "same",
+                                         "disjoint", "power_law:1.2", "trace:a.npy", "dirichlet:0.5"};
   expect_both(
       feed(good, {":", "-1", "0", "1e999", "nan", "1e-300", "10", ":2"}, 3, kMutations, [](const std::string& text) {
         const Routing routing = parse_routing(text);
@@ -63,6 +64,17 @@ TEST(Fuzz, Routings) {
         const RoutedBatch batch = draw_batch(routing, 16, 4, 3, 1, 0);
         EXPECT_EQ(batch.ids.size(), 12U);
       }));
+}
+
+TEST(Fuzz, Matches) {
+  expect_both(feed({"duplicates=5%@3", "duplicates=0.05@64,zipf", "duplicates=50%@8,lognormal"},
+                   {"=", "@", "%", ",", "-1", "0", "1e999", "nan", "99999999999999999999"}, 3, kMutations,
+                   [](const std::string& text) {
+                     const MatchTarget target = parse_match(text);
+                     EXPECT_FALSE(target.laws.empty());
+                     EXPECT_GT(target.duplicates, 0);
+                     EXPECT_GE(target.tokens, 1);
+                   }));
 }
 
 TEST(Fuzz, Formats) {

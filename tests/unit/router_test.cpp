@@ -83,8 +83,9 @@ TEST_P(EveryRouting, SameSeedAndSampleSameIds) {
 TEST_P(EveryRouting, NameParsesBack) { EXPECT_EQ(routing_name(parse_routing(GetParam())), GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(Routings, EveryRouting,
-                         testing::Values("uniform", "zipf:0.6", "zipf:10", "lognormal:1.5", "lognormal:10", "balanced",
-                                         "same", "disjoint", "power_law:1", "power_law:1.2"));
+                         testing::Values("uniform", "zipf:0.6", "zipf:10", "lognormal:1.5", "lognormal:10",
+                                         "dirichlet:0.5", "dirichlet:0.001", "balanced", "same", "disjoint",
+                                         "power_law:1", "power_law:1.2"));
 
 class RandomRouting : public testing::TestWithParam<const char*> {};
 
@@ -102,6 +103,8 @@ TEST(Router, PinnedBytes) {
   EXPECT_EQ(checksum(draw("uniform", 512, 10, 64, 1, 3)), 4667350268474437173U);
   EXPECT_EQ(checksum(draw("zipf:0.6", 512, 10, 64, 1, 3)), 16970861214890253288U);
   EXPECT_EQ(checksum(draw("lognormal:1", 512, 10, 64, 1, 3)), 2592186827517794977U);
+  EXPECT_EQ(checksum(draw("dirichlet:0.5", 512, 10, 64, 1, 3)), 9885404731392060986U);
+  EXPECT_EQ(checksum(draw("power_law:1.2", 512, 10, 64, 1, 3)), 7141603889841791290U);
   EXPECT_EQ(checksum(draw("balanced", 512, 10, 64, 1, 3)), 1577373747941960357U);
   EXPECT_EQ(checksum(draw("same", 512, 10, 64, 1, 3)), 13908118222236099621U);
   EXPECT_EQ(checksum(draw("disjoint", 512, 10, 64, 1, 3)), 16411890391727014139U);
@@ -231,7 +234,7 @@ TEST(Router, WrongRoutingsSayWhatIsExpected) {
   for (const char* wrong :
        {"",         "uniform:1", "uniform:", "zipf",    "zipf:",         "zipf:0",    "zipf:-1",     "zipf:11",
         "zipf:nan", "zipf:inf",  "zipf:1x",  "zipf: 1", "lognormal:1,5", "power_law", "power_law:0", "balanced:2",
-        "same:",    "trace",     "trace:",   "Uniform", "gumbel:1"}) {
+        "same:",    "trace",     "trace:",   "Uniform", "gumbel:1",      "dirichlet", "dirichlet:0"}) {
     EXPECT_THROW(parse_routing(wrong), InputError) << wrong;
   }
   try {

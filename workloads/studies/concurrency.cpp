@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "sim/units/check.h"
+#include "workloads/routing/routing_generator.h"
 #include "workloads/step/predict_step.h"
 
 namespace moesim {
@@ -110,10 +111,26 @@ void mark_winner(std::vector<StrategyRow>& rows, const std::vector<StrategyChoic
   if (best != nullptr) best->winner = true;
 }
 
+// Each MoE layer of a step has a popularity of its own.
+std::int64_t routing_layers(const ConcurrencyRequest& request) {
+  return request.options.scope == Scope::kStep ? request.model.moe_layers : request.routing_layers;
+}
+
 RoutedBatch batch_of(const ConcurrencyRequest& request, std::int64_t concurrency, std::size_t number) {
   if (request.routing.kind == RoutingKind::kTrace) return request.trace[number % request.trace.size()];
-  const std::int64_t choices = request.model.experts + request.model.zero_experts;
-  return draw_batch(request.routing, choices, request.model.topk, concurrency, request.seed, number);
+  const RouterShape shape{request.model.experts + request.model.zero_experts, request.model.topk};
+  const RoutingOptions options = of_single_step(request.routing_options);
+  const bool alike = request.routing.kind == RoutingKind::kUniform || routing_layers(request) == 1;
+  if ((alike && options == RoutingOptions{}) || !is_popularity_law(request.routing.kind)) {
+    return draw_batch(request.routing, shape.experts, shape.topk, concurrency, request.seed, number);
+  }
+  const auto layer = static_cast<std::int64_t>(number) % routing_layers(request);
+  const LayerRouter router(request.routing, options, shape, request.seed, layer);
+  RoutedBatch batch{.topk = shape.topk, .experts = shape.experts, .ids = {}};
+  RowScratch scratch(shape.experts);
+  RandomStream stream = stream_of(request.seed, number);
+  draw_fresh_batch(router, options, concurrency, batch, scratch, stream);
+  return batch;
 }
 
 std::int64_t count_moe(const MoeModel& model, std::int64_t layers) {
@@ -176,7 +193,8 @@ Provenance provenance_of(const ConcurrencyRequest& request) {
   p.activations = format_name(request.activations);
   p.scope = scope_name(request.options.scope);
   p.launch = launch_name(request.options.launch);
-  p.routing = routing_name(request.routing);
+  p.routing = routing_name(request.routing, request.routing_options);
+  if (!request.routing_match.empty()) p.routing += fmt::format(", matched: {}", request.routing_match);
   p.samples = sample_count(request);
   p.seed = request.seed;
   p.tp = request.tp;

@@ -14,7 +14,7 @@
 #include "hwmodels/hardware_model.h"
 #include "workloads/moe_model.h"
 #include "workloads/predict.h"
-#include "workloads/router.h"
+#include "workloads/routing/routing_options.h"
 #include "workloads/step/decode_step.h"
 
 namespace moesim {
@@ -27,6 +27,9 @@ struct ConcurrencyRequest {
   HardwareModel hardware;
   std::vector<std::string> overrides;  // what was applied to `hardware`, for the record
   Routing routing;
+  RoutingOptions routing_options;
+  std::int64_t routing_layers = 1;  // sample i has the popularity of layer i mod so many; of a step: the MoE layers
+  std::string routing_match;        // what the routing's number was matched to, for the record; "": given
   // Of RoutingKind::kTrace: its batches are the samples. Those of a step are as many batches as the model has MoE layers,
   // in order; a trace with fewer starts again.
   std::vector<RoutedBatch> trace;
