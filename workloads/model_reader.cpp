@@ -156,14 +156,14 @@ void read_layers(const ConfigReader& reader, const Family& family, MoeModel& mod
   }
   const std::int64_t dense = read_dense_width(reader, family);
   const std::int64_t beside = width_beside(family, model.hidden, dense);
-  const std::int64_t hashed = reader.whole_or({"num_hash_layers"}, 0, 0, kMaxLayers);
+  const std::vector<bool> hashed = read_hash_routing(reader, count);
   const std::string pattern = family.placement == Placement::kPattern ? block_pattern(reader) : "";
   const std::int64_t small =
       family.norms * model.hidden * (family.norm_bias ? 2 : 1) + hyper_connections(reader, model.hidden);
   for (std::int64_t i = 0; i < count; ++i) {
     DecoderLayer layer;
     layer.moe = moe[static_cast<std::size_t>(i)];
-    layer.hash_routed = layer.moe && i < hashed;
+    layer.hash_routed = layer.moe && hashed[static_cast<std::size_t>(i)];
     layer.dense_intermediate = layer.moe ? beside : dense;
     const bool in_pattern = i < static_cast<std::int64_t>(pattern.size());
     if (in_pattern && pattern[static_cast<std::size_t>(i)] != '-') layer.dense_intermediate = 0;
