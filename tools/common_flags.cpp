@@ -34,7 +34,7 @@ HardwareModel HardwareFlags::load(const std::string& device) const {
 
 void ModelFlags::add(FlagSet& flags) {
   flags.repeated("--model-override", "NAME=VALUE", overrides,
-                 "Replace a value of the model, or supply what its config lacks, as in hidden=4096");
+                 "Replace a value of the model, or supply what its config lacks, as in hidden=4096 or weights=mxfp4");
 }
 
 MoeModel ModelFlags::load(const std::string& model) const { return load_model(model, ModelOverrides(overrides)); }

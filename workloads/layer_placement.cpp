@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <charconv>
 #include <functional>
+#include <map>
 
 #include "workloads/config_errors.h"
 #include "workloads/model_limits.h"
 
 namespace moesim {
 namespace {
+
+constexpr const char* kHashRouted = "hash_moe";
 
 using LayerRule = std::function<bool(std::int64_t)>;
 
@@ -31,8 +34,9 @@ std::vector<bool> from_list(const ConfigReader& reader, const JsonView& list, st
     const JsonView entry = list.at(static_cast<std::size_t>(layer));
     if (!entry.is_string()) return entry.as_int(0, 1) == 1;
     const std::string kind = entry.as_string();
-    if (kind != "sparse" && kind != "moe" && kind != "dense" && kind != "mlp") entry.fail("dense or sparse");
-    return kind == "sparse" || kind == "moe";
+    if (kind == "dense" || kind == "mlp") return false;
+    if (kind != "sparse" && kind != "moe" && kind != kHashRouted) entry.fail("dense or sparse");
+    return true;
   });
 }
 
@@ -176,6 +180,9 @@ std::optional<JsonView> layer_list(const ConfigReader& reader) {
 }  // namespace
 
 std::string block_pattern(const ConfigReader& reader) {
+  static const std::map<std::string, char> kBlocks = {{"mamba", 'M'},     {"linear_attention", 'M'},
+                                                      {"attention", '*'}, {"full_attention", '*'},
+                                                      {"mlp", '-'},       {"moe", 'E'}};
   if (const std::optional<JsonView> text = reader.find({"hybrid_override_pattern"}); text && text->is_string()) {
     const std::string pattern = text->as_string();
     if (pattern.find_first_not_of("M*-E") != std::string::npos) text->fail("a pattern of M, *, - and E");
@@ -186,21 +193,29 @@ std::string block_pattern(const ConfigReader& reader) {
   std::string pattern;
   for (std::size_t i = 0; i < list->size(); ++i) {
     const std::string kind = list->at(i).as_string();
-    const char block = kind == "mamba"       ? 'M'
-                       : kind == "attention" ? '*'
-                       : kind == "mlp"       ? '-'
-                       : kind == "moe"       ? 'E'
-                                             : 0;
-    if (block == 0) list->at(i).fail("mamba, attention, mlp or moe", nearest_name(kind, {"mamba", "attention"}));
-    pattern += block;
+    const auto known = kBlocks.find(kind);
+    if (known == kBlocks.end()) {
+      list->at(i).fail("mamba, attention, mlp or moe", nearest_name(kind, {"mamba", "attention"}));
+    }
+    pattern += known->second;
   }
   return pattern;
 }
 
+std::vector<bool> read_hash_routing(const ConfigReader& reader, std::int64_t layers) {
+  if (const std::optional<JsonView> list = reader.find({"mlp_layer_types"}); list && list->is_array()) {
+    return by_rule(layers, [&](std::int64_t layer) {
+      const auto i = static_cast<std::size_t>(layer);
+      return i < list->size() && list->at(i).is_string() && list->at(i).as_string() == kHashRouted;
+    });
+  }
+  const std::int64_t count = reader.whole_or({"num_hash_layers"}, 0, 0, kMaxLayers);
+  return by_rule(layers, [&](std::int64_t layer) { return layer < count; });
+}
+
 std::vector<bool> read_placement(const ConfigReader& reader, Placement placement, std::int64_t layers) {
   const std::optional<JsonView> list = layer_list(reader);
-  std::vector<bool> moe = list && placement != Placement::kEveryLayer ? from_list(reader, *list, layers)
-                                                                      : placed(reader, placement, layers);
+  std::vector<bool> moe = list ? from_list(reader, *list, layers) : placed(reader, placement, layers);
   if (std::find(moe.begin(), moe.end(), true) == moe.end()) {
     refuse(reader.config(), fmt::format("{} dense layers and no MoE layer", layers), "at least one MoE layer");
   }

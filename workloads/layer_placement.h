@@ -12,6 +12,9 @@ namespace moesim {
 // [layers]: true where a layer has routed experts. Throws InputError: a list of another length, no MoE layer at all.
 std::vector<bool> read_placement(const ConfigReader& reader, Placement placement, std::int64_t layers);
 
+// [layers]: true where a token's id picks its experts, in place of a router.
+std::vector<bool> read_hash_routing(const ConfigReader& reader, std::int64_t layers);
+
 // A hybrid's layers, one block each: 'M' state space, '*' attention, '-' dense FFN, 'E' routed experts. Empty where the
 // config has no such pattern.
 std::string block_pattern(const ConfigReader& reader);

@@ -27,6 +27,11 @@ constexpr std::array kLayerTypes = {
     LayerType{"full_attention", "full_attention"},
     LayerType{"attention", "full_attention"},
     LayerType{"deepseek_sparse_attention", "full_attention"},
+    LayerType{"indexed_attention", "indexed_attention"},
+    LayerType{"hybrid", "full_attention"},
+    LayerType{"hybrid_sliding", "sliding_attention"},
+    LayerType{"compressed_sparse_attention", "compressed_sparse_attention"},
+    LayerType{"heavily_compressed_attention", "heavily_compressed_attention"},
     LayerType{"sliding_attention", "sliding_attention"},
     LayerType{"chunked_attention", "chunked_attention"},
     LayerType{"linear_attention", "linear_attention"},
@@ -48,14 +53,24 @@ JsonView entry_of(const JsonView& list, std::int64_t layer, std::int64_t layers)
   return list.at(static_cast<std::size_t>(layer));
 }
 
-Kinds from_layer_types(const JsonView& list, std::int64_t layers) {
+// What the kind is in numbers: attention with an indexer of blocks or of tokens, tokens to a compressed entry.
+std::string resolved(const ConfigReader& reader, const std::string& kind) {
+  if (kind == "indexed_attention") return reader.has("index_block_size") ? "block_sparse_attention" : kFull;
+  const std::int64_t usual = kind == "compressed_sparse_attention"    ? 4
+                             : kind == "heavily_compressed_attention" ? 128
+                                                                      : 0;
+  if (usual == 0) return kind;
+  return fmt::format("compressed_{}", reader.whole_or({"compress_rates." + kind}, usual, 1, kMaxWidth));
+}
+
+Kinds from_layer_types(const ConfigReader& reader, const JsonView& list, std::int64_t layers) {
   Kinds kinds;
   for (std::int64_t layer = 0; layer < layers; ++layer) {
     const std::string text = entry_of(list, layer, layers).as_string();
     const auto* const known =
         std::find_if(kLayerTypes.begin(), kLayerTypes.end(), [&](const LayerType& t) { return text == t.text; });
     if (known == kLayerTypes.end()) return {};
-    kinds.emplace_back(known->kind);
+    kinds.push_back(resolved(reader, known->kind));
   }
   return kinds;
 }
@@ -123,7 +138,7 @@ Kinds from_keys(const ConfigReader& reader, std::int64_t layers) {
   };
   if (const std::string pattern = block_pattern(reader); !pattern.empty()) return from_pattern(pattern, layers);
   if (const auto list = list_of("compress_ratios")) return from_ratios(*list, layers);
-  if (const auto list = list_of("layer_types")) return from_layer_types(*list, layers);
+  if (const auto list = list_of("layer_types")) return from_layer_types(reader, *list, layers);
   // Kimi counts layers from one.
   if (const auto list = list_of("linear_attn_config.kda_layers")) {
     return from_names(*list, layers, 1, "kimi_delta_attention", kFull);

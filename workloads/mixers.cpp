@@ -47,7 +47,8 @@ class MixerBuilder {
   // `layer`: the first of its kind.
   [[nodiscard]] Mixer build(const std::string& kind, std::int64_t layer) const {
     if (kind == "linear_attention" && has("linear_num_value_heads")) return gated_delta_net();
-    if (kind == "linear_attention" && has("linear_attn_config")) return kimi_delta();
+    if (kind == "linear_attention" && (has("linear_attn_config") || has("linear_num_heads"))) return kimi_delta();
+    if (kind == "linear_attention" && (has("mamba_num_heads") || has("mamba_n_heads"))) return mamba2();
     if (kind == "linear_attention") return lightning();
     if (kind == "lightning_attention") return lightning();
     if (kind == "kimi_delta_attention") return kimi_delta();
@@ -55,7 +56,7 @@ class MixerBuilder {
     if (kind == "mamba2") return has("mamba_dt_rank") ? mamba1() : mamba2();
     if (kind == "conv") return short_convolution();
     if (kind.starts_with("compressed_")) return compressed(ratio_of(kind));
-    if (kind == "sliding_attention" && has("compress_ratios")) return compressed(0);
+    if (kind == "sliding_attention" && has("o_lora_rank")) return compressed(0);
     if (has("kv_lora_rank")) return latent(kind == "shared_index");
     return grouped(kind, layer);
   }
@@ -90,7 +91,9 @@ class MixerBuilder {
     h.key_width = head;
     h.value_width = width_or({"v_head_dim"}, head);
     if (kind == "sliding_attention") {
-      h.query = width_or({"swa_num_attention_heads", "attention_other_setting.num_attention_heads"}, h.query);
+      h.query = width_or(
+          {"swa_num_attention_heads", "attention_other_setting.num_attention_heads", "num_sliding_attention_heads"},
+          h.query);
       h.kv = width_or({"swa_num_key_value_heads", "attention_other_setting.num_attention_groups"}, h.kv);
       h.key_width = width_or({"swa_head_dim", "attention_other_setting.head_dim"}, h.key_width);
       h.value_width = width_or({"swa_v_head_dim", "attention_other_setting.head_dim"}, h.value_width);
@@ -163,13 +166,13 @@ class MixerBuilder {
 
   // MiniMax-M3: blocks of tokens chosen by a few narrow heads.
   void add_block_index(Mixer& mixer) const {
-    const std::int64_t index = width({"sparse_attention_config.sparse_index_dim"});
-    const std::int64_t heads = width({"sparse_attention_config.sparse_num_index_heads"});
+    const std::int64_t index = width({"sparse_attention_config.sparse_index_dim", "index_head_dim"});
+    const std::int64_t heads = width({"sparse_attention_config.sparse_num_index_heads", "index_n_heads"});
     mixer.before.push_back(matrix("index", (heads + 1) * index, hidden_, Split::kWhole));
     mixer.cached_values += index;
     mixer.indexed_values = index;
-    mixer.window =
-        width({"sparse_attention_config.sparse_topk_blocks"}) * width({"sparse_attention_config.sparse_block_size"});
+    mixer.window = width({"sparse_attention_config.sparse_topk_blocks", "index_topk_blocks"}) *
+                   width({"sparse_attention_config.sparse_block_size", "index_block_size"});
   }
 
   // Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434), with DeepSeek-V3.2's indexer where the config has one.
@@ -280,9 +283,9 @@ class MixerBuilder {
 
   // Kimi Delta Attention (arXiv 2510.26692): a decay for each channel, from a low rank.
   [[nodiscard]] Mixer kimi_delta() const {
-    const std::int64_t heads = width({"linear_attn_config.num_heads"});
-    const std::int64_t head = width({"linear_attn_config.head_dim"});
-    const std::int64_t kernel = width({"linear_attn_config.short_conv_kernel_size"});
+    const std::int64_t heads = width({"linear_attn_config.num_heads", "linear_num_heads"});
+    const std::int64_t head = width({"linear_attn_config.head_dim", "linear_head_dim"});
+    const std::int64_t kernel = width({"linear_attn_config.short_conv_kernel_size", "linear_conv_kernel_dim"});
     const std::int64_t inner = heads * head;
     const bool full_gate = reader_.flag_or({"linear_attn_config.use_full_rank_gate"}, false);
     Mixer mixer;

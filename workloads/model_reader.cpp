@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "workloads/apply_overrides.h"
 #include "workloads/config_errors.h"
 #include "workloads/family_choice.h"
 #include "workloads/layer_placement.h"
@@ -46,10 +47,6 @@ Keys first_found(const ConfigReader& reader, const Keys& keys) {
     if (reader.has(key)) return {key};
   }
   return keys;
-}
-
-Scoring scoring_of(const std::string& name) {
-  return name == "sigmoid" ? Scoring::kSigmoid : name == "softmax" ? Scoring::kSoftmax : Scoring::kSqrtSoftplus;
 }
 
 Scoring read_scoring(const ConfigReader& reader, Scoring absent) {
@@ -156,14 +153,14 @@ void read_layers(const ConfigReader& reader, const Family& family, MoeModel& mod
   }
   const std::int64_t dense = read_dense_width(reader, family);
   const std::int64_t beside = width_beside(family, model.hidden, dense);
-  const std::int64_t hashed = reader.whole_or({"num_hash_layers"}, 0, 0, kMaxLayers);
+  const std::vector<bool> hashed = read_hash_routing(reader, count);
   const std::string pattern = family.placement == Placement::kPattern ? block_pattern(reader) : "";
   const std::int64_t small =
       family.norms * model.hidden * (family.norm_bias ? 2 : 1) + hyper_connections(reader, model.hidden);
   for (std::int64_t i = 0; i < count; ++i) {
     DecoderLayer layer;
     layer.moe = moe[static_cast<std::size_t>(i)];
-    layer.hash_routed = layer.moe && i < hashed;
+    layer.hash_routed = layer.moe && hashed[static_cast<std::size_t>(i)];
     layer.dense_intermediate = layer.moe ? beside : dense;
     const bool in_pattern = i < static_cast<std::int64_t>(pattern.size());
     if (in_pattern && pattern[static_cast<std::size_t>(i)] != '-') layer.dense_intermediate = 0;
@@ -182,48 +179,7 @@ void read_layers(const ConfigReader& reader, const Family& family, MoeModel& mod
   model.moe_layers = std::count(moe.begin(), moe.end(), true);
 }
 
-// -------------------------------------------------------------------------------------------- overrides, checks
-
-void set_matrices(Mixer& mixer, WeightFormat format) {
-  for (WeightMatrix& matrix : mixer.before) matrix.format = format;
-  for (WeightMatrix& matrix : mixer.after) matrix.format = format;
-}
-
-// What is not read with the layers. Values are checked already.
-void apply_overrides(const ModelOverrides& stated, MoeModel& model) {
-  const auto set_whole = [&](const char* name, std::int64_t& value) { value = stated.whole(name).value_or(value); };
-  const auto set_flag = [&](const char* name, bool& value) { value = stated.flag(name).value_or(value); };
-  const auto set_format = [&](const char* name, WeightFormat& value) {
-    if (const auto text = stated.text(name)) value = parse_format(*text, "--model-override");
-  };
-  set_whole("shared_experts", model.shared_experts);
-  set_whole("shared_intermediate", model.shared_intermediate);
-  if (stated.whole("shared_experts") && !stated.whole("shared_intermediate")) {
-    model.shared_intermediate = model.shared_experts * model.expert_intermediate;
-  }
-  if (stated.whole("shared_intermediate") && !stated.whole("shared_experts")) {
-    model.shared_experts = model.shared_intermediate == 0 ? 0 : std::max<std::int64_t>(1, model.shared_experts);
-  }
-  if (model.shared_intermediate == 0) model.shared_experts = 0;
-  set_whole("latent", model.latent);
-  set_whole("groups", model.groups);
-  set_whole("topk_groups", model.topk_groups);
-  set_whole("vocabulary", model.vocabulary);
-  if (stated.flag("gated")) model.dense_gated = *stated.flag("gated");
-  set_flag("gated", model.gated);
-  set_flag("shared_gate", model.shared_gate);
-  set_flag("norm_topk", model.norm_topk);
-  set_flag("tied_embeddings", model.tied_embeddings);
-  model.routed_scale = stated.number("routed_scale").value_or(model.routed_scale);
-  if (const auto name = stated.text("scoring")) model.scoring = scoring_of(*name);
-  set_format("weights", model.expert_weights);
-  set_format("shared_weights", model.other_weights);
-  set_format("dense_weights", model.dense_weights);
-  set_format("head_weights", model.head_weights);
-  if (const auto text = stated.text("attention_weights")) {
-    for (Mixer& mixer : model.mixers) set_matrices(mixer, parse_format(*text, "--model-override"));
-  }
-}
+// -------------------------------------------------------------------------------------------------------- checks
 
 // Counts of parameters are sums of 64-bit integers.
 void check_size(const ConfigReader& reader, const MoeModel& model) {

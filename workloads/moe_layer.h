@@ -37,9 +37,9 @@ struct MoeLayer {
 };
 
 // Tensor parallel: widths divided (rounded up). Expert parallel: experts dealt in contiguous blocks; the device with
-// the most active experts (then rows, then the first) is the one described. Picks of zero experts (ids from the model's
-// experts on) load nothing and are dropped; latent projections are whole on every device. Throws InputError (flags --tp, --ep) when
-// the model cannot be divided so.
+// the most active experts (then rows, then the first) is the one described. Picks of zero experts (ids from the
+// model's experts on) load nothing and are dropped; latent projections are whole on every device. Throws InputError
+// (flags --tp, --ep) when the model cannot be divided so.
 MoeLayer shard_layer(const MoeModel& model, const RoutedBatch& batch, WeightFormat activations, std::int64_t tp,
                      std::int64_t ep);
 

@@ -50,7 +50,8 @@ struct Mixer {
   std::int64_t small_parameters = 0;  // norms, biases, convolutions: counted, their time neglected
 };
 
-// One decoder layer (of LongCat's, which hold two mixers and two dense FFNs each, a half): a mixer, then an FFN: MoE, dense, both side by side (a dense residual), or neither.
+// One decoder layer: a mixer, then an FFN: MoE, dense, both side by side (a dense residual), or neither. LongCat's layers,
+// which hold two mixers and two dense FFNs each, count as two.
 struct DecoderLayer {
   std::optional<std::size_t> mixer;  // index into MoeModel::mixers
   bool moe = false;

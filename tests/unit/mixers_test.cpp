@@ -244,6 +244,39 @@ TEST(Mixers, MinimaxM3IndexesBlocks) {
   EXPECT_EQ(model.mixers.at(1).indexed_values, 16);
 }
 
+// Transformers 5 writes kinds of layers in words of its own, and flat keys.
+TEST(Mixers, SpellingsOfTransformers5) {
+  const MoeModel v4 = parse("deepseek_v4", R"("num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 512,
+      "q_lora_rank": 20, "o_lora_rank": 16, "o_groups": 2, "index_n_heads": 3, "index_head_dim": 128,
+      "index_topk": 512, "sliding_window": 128, "compress_rates": {"compressed_sparse_attention": 4,
+      "heavily_compressed_attention": 64}, "layer_types": ["sliding_attention", "compressed_sparse_attention",
+      "heavily_compressed_attention", "compressed_sparse_attention"], "mlp_layer_types": ["hash_moe", "moe", "moe",
+      "moe"])");
+  EXPECT_EQ(names(v4),
+            (std::vector<std::string>{"sliding_attention", "compressed_4", "compressed_64", "compressed_4"}));
+  EXPECT_TRUE(v4.decoder_layers[0].hash_routed);
+  EXPECT_FALSE(v4.decoder_layers[1].hash_routed);
+  EXPECT_EQ(v4.moe_layers, 4);
+  const MoeModel kimi = parse("kimi_linear", R"("num_attention_heads": 4, "kv_lora_rank": 32, "qk_nope_head_dim": 12,
+      "qk_rope_head_dim": 6, "v_head_dim": 10, "linear_num_heads": 4, "linear_head_dim": 8, "linear_conv_kernel_dim": 4,
+      "layer_types": ["linear_attention", "linear_attention", "linear_attention", "full_attention"])");
+  EXPECT_EQ(names(kimi)[0], "kimi_delta_attention");
+  EXPECT_EQ(names(kimi)[3], "mla");
+  EXPECT_EQ(names(parse("deepseek_v32", R"("num_attention_heads": 4, "kv_lora_rank": 32, "qk_nope_head_dim": 12,
+      "qk_rope_head_dim": 6, "v_head_dim": 10, "q_lora_rank": 20, "index_n_heads": 3, "index_head_dim": 5,
+      "index_topk": 2048, "layer_types": ["indexed_attention", "indexed_attention", "indexed_attention",
+      "indexed_attention"])"))[0],
+            "mla_sparse");
+  EXPECT_EQ(names(parse("granitemoehybrid", R"("num_attention_heads": 4, "mamba_n_heads": 4, "mamba_d_head": 8,
+      "mamba_d_state": 16, "mamba_n_groups": 1, "mamba_d_conv": 4, "layer_types": ["linear_attention",
+      "full_attention", "linear_attention", "linear_attention"])"))[0],
+            "mamba2");
+  EXPECT_EQ(names(parse("minimax_m3_vl_text", R"("num_attention_heads": 4, "head_dim": 8, "index_block_size": 32,
+      "index_head_dim": 16, "index_n_heads": 2, "index_topk_blocks": 3, "layer_types": ["full_attention",
+      "indexed_attention", "indexed_attention", "indexed_attention"])"))[1],
+            "block_sparse_attention");
+}
+
 // The MoE layer can be simulated all the same.
 TEST(Mixers, AreLeftOutWhereTheConfigDoesNotDescribeThem) {
   EXPECT_TRUE(parse("mixtral", R"("x": 1)").mixers.empty());
