@@ -9,7 +9,7 @@
 #include "tools/command_line.h"
 #include "tools/common_flags.h"
 #include "tools/progress.h"
-#include "traces/routed_trace.h"
+#include "tools/trace_reading.h"
 #include "traces/views/catalogue.h"
 #include "workloads/model_config.h"
 #include "workloads/studies/concurrency.h"
@@ -21,6 +21,7 @@ constexpr const char* kDefaultConcurrency = "1,2,3,4,8,16,32,64";
 constexpr std::int64_t kDefaultSamples = 8;
 constexpr std::int64_t kMostSamples = 100'000;
 constexpr std::int64_t kMostDevices = 65'536;
+constexpr std::int64_t kMostTraceLayer = 1'000'000;
 
 struct RunFlags {
   std::string model = "qwen3.5-397b-a17b-fp8";
@@ -30,6 +31,7 @@ struct RunFlags {
   std::string scope = "moe_layer";
   std::string launch = "graph";
   std::string routing = "uniform";
+  std::optional<std::string> trace_layer;
   std::string seed = "1";
   std::string tp = "1", ep = "1";
   std::optional<std::string> weights, activations, clock;
@@ -42,7 +44,12 @@ struct RunFlags {
 // A trace has its own tokens and samples: what is asked for beside it must agree.
 void read_trace(const RunFlags& flags, ConcurrencyRequest& request) {
   const std::string& path = request.routing.trace_file;
-  request.trace = read_routed_trace(path, request.model.experts);
+  std::optional<std::int64_t> layer, tokens;
+  if (flags.trace_layer) layer = parse_whole("--trace-layer", *flags.trace_layer, 0, kMostTraceLayer);
+  if (flags.concurrency && request.concurrencies.size() == 1) tokens = request.concurrencies.front();
+  RoutedTrace trace = load_layers(path, hints_of(request.model), layer, "--trace-layer");
+  print_notes(path, trace);
+  request.trace = batches_of(std::move(trace), tokens);
   const RoutedBatch& first = request.trace.front();
   if (first.topk != request.model.topk) {
     throw InputError({path, "", fmt::format("{} experts a token", first.topk),
@@ -99,6 +106,9 @@ ConcurrencyRequest request_of(const RunFlags& flags) {
   check_implementations(request);
   request.routing = parse_routing(flags.routing);
   if (request.routing.kind == RoutingKind::kTrace) read_trace(flags, request);
+  if (flags.trace_layer && request.routing.kind != RoutingKind::kTrace) {
+    throw InputError({"--trace-layer", "", fmt::format("--routing {}", flags.routing), "--routing trace:FILE", ""});
+  }
   return request;
 }
 
@@ -142,8 +152,11 @@ std::function<CommandResult()> define(FlagSet& set) {
   set.value("--scope", "moe_layer|expert_ffn", flags->scope,
             "The whole layer, or routed experts with given routing alone");
   set.value("--launch", "graph|stream|programmatic", flags->launch, "How one kernel follows another");
-  set.value("--routing", "ROUTING", flags->routing,
-            "uniform, zipf:S, lognormal:SIGMA, balanced, same, disjoint, power_law:ALPHA or trace:FILE.npy");
+  set.value(
+      "--routing", "ROUTING", flags->routing,
+      "uniform, zipf:S, lognormal:SIGMA, balanced, same, disjoint, power_law:ALPHA or trace:FILE (.npy, .npz, JSON "
+      "Lines, or what an engine recorded; trace:FORMAT=FILE says which)");
+  set.value("--trace-layer", "N", flags->trace_layer, "Only this layer of the trace [default: all, as samples]");
   set.value("--samples", "N", flags->samples,
             fmt::format("Routings drawn per concurrency [default: {}]", kDefaultSamples));
   set.value("--seed", "N", flags->seed, "Of the routings; the same seed gives the same bytes out");

@@ -135,7 +135,7 @@ std::vector<TraceFile> routed_trace_files(const RoutedTrace& trace, const std::s
   Sidecar sidecar = sidecar_of(trace);
   if (!alike) sidecar.step_tokens = tokens;
   const std::string array = array_bytes(trace, tokens, alike);
-  return {{path, npz ? npz_bytes(kArrayName, array) : array}, {sidecar_path(path), sidecar_text(sidecar) + "\n"}};
+  return {{path, npz ? npz_bytes(kArrayName, array) : array}, {trace_sidecar_path(path), sidecar_text(sidecar) + "\n"}};
 }
 
 }  // namespace moesim

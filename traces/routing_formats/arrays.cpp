@@ -29,7 +29,7 @@ Extent extent_of(const IntegerArray& array) {
 void expect_size(const RoutingFile& file, const char* pointer, std::size_t found, std::int64_t expected,
                  const char* what) {
   if (found == 0 || std::cmp_equal(found, expected)) return;
-  throw InputError({sidecar_path(file.path()), pointer, fmt::format("{} of them", found),
+  throw InputError({trace_sidecar_path(file.path()), pointer, fmt::format("{} of them", found),
                     fmt::format("{}, the {} of the array", expected, what), ""});
 }
 
@@ -42,7 +42,7 @@ std::vector<std::int64_t> tokens_of_steps(const RoutingFile& file, const Extent&
   std::int64_t left = extent.tokens;
   for (const std::int64_t step : tokens) left = step > left ? -1 : left - step;
   if (extent.steps != 1 || left != 0) {
-    throw InputError({sidecar_path(file.path()), "/step_tokens", "tokens that do not sum to the array's",
+    throw InputError({trace_sidecar_path(file.path()), "/step_tokens", "tokens that do not sum to the array's",
                       fmt::format("{}, of an array with one step", extent.tokens), ""});
   }
   return tokens;
@@ -77,6 +77,11 @@ RoutedTrace ids_of(const RoutingFile& file, const IntegerArray& array) {
 }
 
 RoutedTrace trace_of(const RoutingFile& file, const IntegerArray& array) {
+  if (file.sidecar() && !file.sidecar()->shape.empty() && file.sidecar()->shape != array.shape) {
+    throw InputError({trace_sidecar_path(file.path()), "/shape",
+                      fmt::format("[{}]", fmt::join(file.sidecar()->shape, ", ")),
+                      fmt::format("[{}], the array's", fmt::join(array.shape, ", ")), ""});
+  }
   RoutedTrace trace = file.sidecar() && file.sidecar()->counts ? trace_of_loads(file, array) : ids_of(file, array);
   if (file.sidecar()) {
     trace.warm_up = file.sidecar()->warm_up;

@@ -12,11 +12,7 @@
 
 namespace moesim {
 
-bool is_json_lines_trace(const RoutingFile& file) {
-  if (file.binary() || !file.has_key("schema")) return false;
-  const JsonView schema = file.first().at("schema");
-  return schema.is_string() && schema.as_string().starts_with("moesim.routing/");
-}
+bool is_json_lines_trace(const RoutingFile& file) { return !file.binary() && is_routing_schema(file.first()); }
 
 RoutedTrace read_json_lines_trace(const RoutingFile& file) {
   JsonLines lines = file.lines();

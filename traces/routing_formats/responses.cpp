@@ -99,7 +99,7 @@ RoutedTrace read_sglang(const RoutingFile& file) {
   TraceBuilder builder(file);
   if (!file.hints().layers) {
     file.fail("", "nothing that says how many layers the model has",
-              "--model, --layers or a sidecar " + sidecar_path(file.path()));
+              "--model, --layers or a sidecar " + trace_sidecar_path(file.path()));
   }
   const std::int64_t topk = builder.topk();
   std::vector<Sequence> sequences;

@@ -19,7 +19,7 @@ RoutingFile::RoutingFile(std::string path, TraceHints hints)
   if (sidecar_) {
     if (sidecar_->experts > 0) {
       if (hints_.experts && *hints_.experts != sidecar_->experts) {
-        throw InputError({sidecar_path(path_), "/experts", std::to_string(sidecar_->experts),
+        throw InputError({trace_sidecar_path(path_), "/experts", std::to_string(sidecar_->experts),
                           std::to_string(*hints_.experts) + ", as of the model", ""});
       }
       hints_.experts = sidecar_->experts;

@@ -33,17 +33,27 @@ WarmUp parse_warm_up(const JsonView& object) {
 
 }  // namespace
 
-std::string sidecar_path(const std::string& path) { return path + ".json"; }
+std::string trace_sidecar_path(const std::string& path) {
+  const bool array = path.ends_with(".npy") || path.ends_with(".npz");
+  return path.substr(0, array ? path.rfind('.') : path.size()) + ".json";
+}
 
 std::optional<Sidecar> read_sidecar(const std::string& path) {
   std::error_code error;
-  if (!std::filesystem::exists(sidecar_path(path), error)) return std::nullopt;
-  return parse_sidecar(JsonDocument::read_file(sidecar_path(path)).root());
+  if (!std::filesystem::exists(trace_sidecar_path(path), error)) return std::nullopt;
+  const JsonDocument document = JsonDocument::read_file(trace_sidecar_path(path));
+  if (!is_routing_schema(document.root())) return std::nullopt;
+  return parse_sidecar(document.root());
+}
+
+bool is_routing_schema(const JsonView& value) {
+  if (!value.is_object() || !value.has("schema") || !value.at("schema").is_string()) return false;
+  return value.at("schema").as_string().starts_with("moesim.routing/");
 }
 
 Sidecar parse_sidecar(const JsonView& object) {
   object.only_keys({"schema", "model", "experts", "topk", "layers", "steps", "step_tokens", "data", "from_counts",
-                    "warm_up", "source"});
+                    "warm_up", "source", "seed", "routing", "shape", "dimensions"});
   if (object.at("schema").as_string() != kRoutingSchema)
     object.at("schema").fail(std::string("'") + kRoutingSchema + "'");
   Sidecar sidecar;
@@ -61,6 +71,7 @@ Sidecar parse_sidecar(const JsonView& object) {
   }
   if (object.has("from_counts")) sidecar.from_counts = object.at("from_counts").as_bool();
   if (object.has("warm_up")) sidecar.warm_up = parse_warm_up(object.at("warm_up"));
+  if (object.has("shape")) sidecar.shape = numbers(object.at("shape"), 1, kMostPicks);
   return sidecar;
 }
 

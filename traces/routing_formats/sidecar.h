@@ -1,4 +1,4 @@
-// What an array cannot say of itself: a JSON object beside it (FILE.json for FILE), or the first line of our JSON Lines.
+// What an array cannot say of itself: a JSON object beside it, or the first line of our JSON Lines.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,16 @@ struct Sidecar {
   std::vector<std::int64_t> step_tokens;  // where steps have various tokens: how an array's tokens divide into steps
   bool counts = false;                    // the array holds rows per expert, [steps, layers, experts], not ids
   bool from_counts = false;
-  WarmUp warm_up;  // dropped before
+  WarmUp warm_up;                   // dropped before
+  std::vector<std::int64_t> shape;  // of the array; empty: not stated
 };
 
-std::string sidecar_path(const std::string& path);
-// Nothing where there is no such file. Throws InputError.
+// "a.json" of "a.npy" and "a.npz", "b.txt.json" of "b.txt".
+std::string trace_sidecar_path(const std::string& path);
+// Nothing where there is no such file, or one of another schema. Throws InputError.
 std::optional<Sidecar> read_sidecar(const std::string& path);
+// An object that states a version of our schema.
+bool is_routing_schema(const JsonView& value);
 Sidecar parse_sidecar(const JsonView& object);
 // In one line.
 std::string sidecar_text(const Sidecar& sidecar);

@@ -55,14 +55,14 @@ void TraceBuilder::check_topk(std::int64_t topk, const Place& place) {
 std::int64_t TraceBuilder::experts() const {
   if (trace_.experts > 0) return trace_.experts;
   throw InputError({file_.path(), "", "nothing that says how many experts there are",
-                    fmt::format("--model, --experts or a sidecar {}", sidecar_path(file_.path())), ""});
+                    fmt::format("--model, --experts or a sidecar {}", trace_sidecar_path(file_.path())), ""});
 }
 
 std::int64_t TraceBuilder::topk() const {
   if (topk_ > 0) return topk_;
   if (file_.hints().topk) return *file_.hints().topk;
   throw InputError({file_.path(), "", "nothing that says how many experts a token has",
-                    fmt::format("--model, --topk or a sidecar {}", sidecar_path(file_.path())), ""});
+                    fmt::format("--model, --topk or a sidecar {}", trace_sidecar_path(file_.path())), ""});
 }
 
 void TraceBuilder::begin_step(std::int64_t id) {
