@@ -38,9 +38,10 @@ std::string report(const std::string& in, const std::vector<TraceFile>& files, c
   std::vector<std::string> paths;
   for (const TraceFile& file : files) paths.push_back(file.path);
   const std::string tokens = fewest == most ? fmt::format("{}", most) : fmt::format("{} to {}", fewest, most);
-  return fmt::format("from     {}\nto       {}\nrouting  {} steps of {} tokens, {} layers, {} of {} experts{}\n", in,
-                     fmt::join(paths, ", "), trace.steps.size(), tokens, trace.layers.size(), trace.topk, trace.experts,
-                     trace.from_counts ? ", dealt from counts" : "");
+  return fmt::format(
+      "from     {}\nto       {}\nrouting  steps {}, tokens of a step {}, layers {}, experts {} of {}{}\n", in,
+      fmt::join(paths, ", "), trace.steps.size(), tokens, trace.layers.size(), trace.topk, trace.experts,
+      trace.from_counts ? ", dealt from counts" : "");
 }
 
 }  // namespace

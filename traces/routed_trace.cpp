@@ -101,7 +101,7 @@ RoutedTrace load_routed_trace(const std::string& file, const TraceHints& hints) 
   if ((format.recorded || bare_array) && !trace.from_counts) drop_warm_up(trace);
   if (trace.source.empty()) {
     const std::string& path = source.path();
-    if (format.recorded) trace.source = fmt::format("{} ({})", path.substr(path.rfind('/') + 1), format.name);
+    trace.source = fmt::format("{} ({})", path.substr(path.rfind('/') + 1), format.name);
   }
   return trace;
 }

@@ -10,7 +10,7 @@
 namespace moesim {
 
 struct TraceStep {
-  std::int64_t id = 0;              // as recorded
+  std::int64_t id = 0;              // as recorded, unique in a trace
   std::vector<RoutedBatch> layers;  // in the order of RoutedTrace::layers; all of the same tokens
 };
 

@@ -48,7 +48,7 @@ RoutedTrace read_moe_routes(const RoutingFile& file) {
     }
   }
   pass.flush(builder, passes);
-  if (others > 0) builder.note(fmt::format("{} lines that are neither meta nor route: left out", others));
+  if (others > 0) builder.note(fmt::format("lines that are neither meta nor route, left out: {}", others));
   return builder.finish();
 }
 

@@ -40,8 +40,9 @@ RoutedTrace read_megatron(const RoutingFile& file) {
     builder.find_step(line.at("step").as_int(0, kMostId), layer);
     builder.add_rows(layer, rows);
   }
-  if (other_stages > 0) builder.note(fmt::format("{} lines of stages other than pre_dispatch: left out", other_stages));
-  if (other_blocks > 0) builder.note(fmt::format("{} lines of blocks other than the decoder: left out", other_blocks));
+  if (other_stages > 0)
+    builder.note(fmt::format("lines of stages other than pre_dispatch, left out: {}", other_stages));
+  if (other_blocks > 0) builder.note(fmt::format("lines of blocks other than the decoder, left out: {}", other_blocks));
   return builder.finish();
 }
 
@@ -103,7 +104,7 @@ RoutedTrace read_moe_cap(const RoutingFile& file) {
       builder.add_distinct(static_cast<std::int64_t>(layer), tokens, distinct, {value.file(), value.pointer()});
     }
   }
-  if (idle > 0) builder.note(fmt::format("{} entries without an active expert: left out", idle));
+  if (idle > 0) builder.note(fmt::format("entries without an active expert, left out: {}", idle));
   return builder.finish();
 }
 

@@ -87,7 +87,7 @@ RoutedTrace read_vllm(const RoutingFile& file) {
     }
   }
   add_sequences(builder, sequences, Padding::kNone);
-  if (padded > 0) builder.note(fmt::format("{} rows of zeros at the end of answers: padding, left out", padded));
+  if (padded > 0) builder.note(fmt::format("tokens of zeros at the end of answers (padding), left out: {}", padded));
   return builder.finish();
 }
 

@@ -173,8 +173,16 @@ bool TraceBuilder::whole(const Step& step) const {
   return true;
 }
 
+void TraceBuilder::make_ids_unique() {
+  std::set<std::int64_t> ids;
+  for (const Step& step : steps_) ids.insert(step.id);
+  if (ids.size() == steps_.size()) return;
+  for (std::size_t i = 0; i < steps_.size(); ++i) steps_[i].id = static_cast<std::int64_t>(i);
+}
+
 RoutedTrace TraceBuilder::finish() {
   std::erase_if(steps_, [](const Step& step) { return step.layers.empty(); });
+  make_ids_unique();
   std::set<std::int64_t> layers;
   for (const Step& step : steps_) {
     for (const auto& [layer, ids] : step.layers) layers.insert(layer);
@@ -195,7 +203,7 @@ RoutedTrace TraceBuilder::finish() {
       if (ids.size() != picks) {
         file_.fail(
             fmt::format("step {}, layer {}", step.id, layer),
-            fmt::format("{} tokens", std::cmp_less(topk_, 1) ? 0 : ids.size() / static_cast<std::size_t>(topk_)),
+            fmt::format("{} tokens", ids.size() / static_cast<std::size_t>(topk_)),
             fmt::format("{}, as in layer {}", picks / static_cast<std::size_t>(topk_), step.layers.begin()->first));
       }
       out.layers.push_back({.tokens = static_cast<std::int64_t>(picks) / topk_,

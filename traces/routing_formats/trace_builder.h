@@ -59,7 +59,7 @@ class TraceBuilder {
   [[nodiscard]] bool empty() const { return steps_.empty(); }
 
   // Throws InputError where layers of a step differ in tokens (only of the last step: that one is left out), or there is
-  // nothing.
+  // nothing. Steps whose ids are not unique (micro-batches) are numbered 0, 1, ...
   RoutedTrace finish();
 
  private:
@@ -70,6 +70,7 @@ class TraceBuilder {
   void check_topk(std::int64_t topk, const Place& place);
   void count_picks(std::int64_t picks);
   [[nodiscard]] bool whole(const Step& step) const;
+  void make_ids_unique();
 
   const RoutingFile& file_;
   RoutedTrace trace_;

@@ -87,8 +87,7 @@ void drop_warm_up(RoutedTrace& trace) {
   for (std::size_t i = 0; i < count; ++i) trace.warm_up.tokens += trace.steps[i].layers.front().tokens;
   trace.steps.erase(trace.steps.begin(), trace.steps.begin() + static_cast<std::ptrdiff_t>(count));
   trace.notes.push_back(
-      fmt::format("steps {} to {} ({} steps, {} tokens at the start) have identical routing, as of "
-                  "warm-up: left out",
+      fmt::format("identical routing at the start, as of warm-up, left out: steps {} to {} ({} in number, {} tokens)",
                   trace.warm_up.first, trace.warm_up.last, count, trace.warm_up.tokens));
 }
 
