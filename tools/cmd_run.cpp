@@ -10,6 +10,7 @@
 #include "tools/common_flags.h"
 #include "tools/progress.h"
 #include "tools/trace_reading.h"
+#include "traces/routing_formats/limits.h"
 #include "traces/views/catalogue.h"
 #include "workloads/model_config.h"
 #include "workloads/studies/concurrency.h"
@@ -21,7 +22,6 @@ constexpr const char* kDefaultConcurrency = "1,2,3,4,8,16,32,64";
 constexpr std::int64_t kDefaultSamples = 8;
 constexpr std::int64_t kMostSamples = 100'000;
 constexpr std::int64_t kMostDevices = 65'536;
-constexpr std::int64_t kMostTraceLayer = 1'000'000;
 
 struct RunFlags {
   std::string model = "qwen3.5-397b-a17b-fp8";
@@ -45,7 +45,7 @@ struct RunFlags {
 void read_trace(const RunFlags& flags, ConcurrencyRequest& request) {
   const std::string& path = request.routing.trace_file;
   std::optional<std::int64_t> layer, tokens;
-  if (flags.trace_layer) layer = parse_whole("--trace-layer", *flags.trace_layer, 0, kMostTraceLayer);
+  if (flags.trace_layer) layer = parse_whole("--trace-layer", *flags.trace_layer, 0, kMostId);
   if (flags.concurrency && request.concurrencies.size() == 1) tokens = request.concurrencies.front();
   RoutedTrace trace = load_layers(path, hints_of(request.model), layer, "--trace-layer");
   print_notes(path, trace);

@@ -8,14 +8,12 @@
 #include "tools/common_flags.h"
 #include "tools/output_file.h"
 #include "tools/trace_reading.h"
+#include "traces/routing_formats/limits.h"
 #include "workloads/model_config.h"
 
 namespace moesim {
 namespace {
 
-constexpr std::int64_t kMostExperts = 65'536;
-constexpr std::int64_t kMostLayers = 100'000;
-constexpr std::int64_t kMostLayerId = 1'000'000;
 constexpr std::int64_t kMostTokens = 10'000'000;
 
 // A flag of its own wins over the model.
@@ -57,7 +55,7 @@ void RoutingImportFlags::add(FlagSet& set) {
 
 CommandResult import_routing(const std::string& in, const std::string& out, const RoutingImportFlags& flags) {
   std::optional<std::int64_t> layer;
-  if (flags.layer) layer = parse_whole("--layer", *flags.layer, 0, kMostLayerId);
+  if (flags.layer) layer = parse_whole("--layer", *flags.layer, 0, kMostId);
   RoutedTrace trace = load_layers(in, hints_from(flags), layer, "--layer");
   if (flags.model && trace.model.empty()) trace.model = load_model(*flags.model).name;
   const std::vector<TraceFile> files = routed_trace_files(trace, out);

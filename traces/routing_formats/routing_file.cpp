@@ -43,15 +43,16 @@ void RoutingFile::read_first() {
   JsonLines reader(path_);
   const std::optional<std::string> line = reader.next_text();
   if (!line) fail("", "an empty file", "a routing");
+  const std::string place = reader.place();
+  const std::optional<std::string> next = reader.next_text();
+  more_lines_ = next.has_value();
   try {
-    document_ = JsonDocument::parse(*line, reader.place());
-    more_lines_ = reader.next_text().has_value();
-    if (!more_lines_) document_ = JsonDocument::parse(*line, path_);
+    document_ = JsonDocument::parse(*line, more_lines_ ? place : path_);
   } catch (const InputError&) {
     // An object a line, or one value over several lines?
-    const std::optional<std::string> next = reader.next_text();
-    if (line->starts_with('{') && next && next->starts_with('{')) throw;
+    if (!next || (line->starts_with('{') && next->starts_with('{'))) throw;
     document_ = JsonDocument::read_file(path_);
+    more_lines_ = false;
   }
   first_ = document_->root();
   const JsonView object = first_->is_array() && first_->size() > 0 ? first_->at(0) : *first_;
