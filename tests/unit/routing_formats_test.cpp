@@ -343,6 +343,8 @@ TEST(RoutingFormats, ASidecarMustFitItsArray) {
   EXPECT_EQ(sidecar_problem(schema + R"(,"shape":[1,2,3,4]})").where, "/shape");
   EXPECT_EQ(sidecar_problem(schema + R"(,"experts":9})").where, "/experts");
   EXPECT_EQ(sidecar_problem(schema + R"(,"expert":8})").where, "/expert");
+  EXPECT_EQ(sidecar_problem(schema + R"(,"data":"logits"})").where, "/data");
+  EXPECT_EQ(sidecar_problem(schema + R"(,"data":"counts","layers":[3,4]})").where, "/data");
 }
 
 TEST(RoutingFormats, ASidecarNamesLayersAndDividesSteps) {
@@ -352,6 +354,16 @@ TEST(RoutingFormats, ASidecarNamesLayersAndDividesSteps) {
   const RoutedTrace trace = load_routed_trace(path, {});
   EXPECT_EQ(text_of(trace), "7.3: 0 1, 2 3\n7.5: 6 7, 0 1\n9.3: 4 5\n9.5: 2 3\n");
   EXPECT_EQ(text_of(only_layer(trace, 5)), "7.5: 6 7, 0 1\n9.5: 2 3\n");
+}
+
+TEST(RoutingFormats, ASidecarMaySayHowARoutingWasMade) {
+  const std::string path = trace_file("a.npy", npy_text("1, 2, 1, 2", {0, 1, 2, 3}));
+  std::ofstream(path.substr(0, path.size() - 4) + ".json")
+      << R"({"schema":"moesim.routing/1","model":null,"experts":8,"source":"moesim route","seed":1,"routing":"uniform",)"
+      << R"("shape":[1,2,1,2],"dimensions":["steps","layers","tokens","k"]})";
+  const RoutedTrace trace = load_routed_trace(path, {});
+  EXPECT_EQ(text_of(trace), "0.0: 0 1\n0.1: 2 3\n");
+  EXPECT_EQ(trace.source, "moesim route");
 }
 
 TEST(RoutingFormats, AJsonFileOfAnotherSchemaIsNoSidecar) {

@@ -69,6 +69,8 @@ Sidecar parse_sidecar(const JsonView& object) {
     if (data != "ids" && data != "counts") object.at("data").fail("'ids' or 'counts'");
     sidecar.counts = data == "counts";
   }
+  const bool numbered = !sidecar.layers.empty() || !sidecar.steps.empty() || !sidecar.step_tokens.empty();
+  if (sidecar.counts && numbered) object.at("data").fail("'ids' beside layers, steps or step_tokens");
   if (object.has("from_counts")) sidecar.from_counts = object.at("from_counts").as_bool();
   if (object.has("warm_up")) sidecar.warm_up = parse_warm_up(object.at("warm_up"));
   if (object.has("shape")) sidecar.shape = numbers(object.at("shape"), 1, kMostPicks);
