@@ -1,4 +1,5 @@
-// moesim import: other projects' measurements as rows of our schema, with the routings that they were made with.
+// moesim import: other projects' measurements as rows of our schema, with the routings that they were made with; and
+// recorded routings of any known format as our own.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include "sim/io/input_error.h"
 #include "tools/command_line.h"
 #include "tools/common_flags.h"
+#include "tools/import_routing.h"
 #include "tools/output_file.h"
 #include "traces/importers/importer.h"
 #include "traces/routed_trace.h"
@@ -19,13 +21,17 @@
 namespace moesim {
 namespace {
 
+constexpr const char* kRouting = "routing";  // of --format: a routed trace, not measurements
+
 struct ImportFlags {
   std::optional<std::string> format, in, device, out, tile_configs;
+  RoutingImportFlags routing;
 };
 
-std::vector<std::string> importer_names() {
+std::vector<std::string> format_names() {
   std::vector<std::string> names;
   for (const Importer& importer : importers()) names.emplace_back(importer.name);
+  names.emplace_back(kRouting);
   return names;
 }
 
@@ -38,7 +44,7 @@ const Importer& importer_of(const std::string& name) {
   for (const Importer& importer : importers()) {
     if (name == importer.name) return importer;
   }
-  const std::vector<std::string> names = importer_names();
+  const std::vector<std::string> names = format_names();
   throw InputError({"--format", "", fmt::format("'{}'", name), fmt::format("one of {}", fmt::join(names, ", ")),
                     nearest_name(name, names)});
 }
@@ -73,8 +79,14 @@ std::string report(const ImportedRows& imported, const Importer& importer, const
 }
 
 CommandResult run_import(const ImportFlags& flags) {
-  const Importer& importer =
-      importer_of(needed(flags.format, "--format", fmt::format("one of {}", fmt::join(importer_names(), ", "))));
+  const std::string& format =
+      needed(flags.format, "--format", fmt::format("one of {}", fmt::join(format_names(), ", ")));
+  if (format == kRouting) {
+    const std::string& in = needed(flags.in, "--in", "a routing of any known format");
+    if (flags.device) throw InputError({"--device", "", "--format routing", "no device: a routing has none", ""});
+    return import_routing(in, needed(flags.out, "--out", "a file .npy, .npz or .jsonl"), flags.routing);
+  }
+  const Importer& importer = importer_of(format);
   const std::string& in = needed(flags.in, "--in", "a file of other project's measurements");
   const std::string& device = needed(flags.device, "--device", "the device that was measured");
   const std::string& out = needed(flags.out, "--out", "a folder");
@@ -93,14 +105,16 @@ CommandResult run_import(const ImportFlags& flags) {
 std::function<CommandResult()> define(FlagSet& set) {
   auto flags = std::make_shared<ImportFlags>();
   set.value("--format", "NAME", flags->format,
-            "What the file is: " + fmt::format("{}", fmt::join(importer_names(), ", ")));
-  set.value("--in", "FILE", flags->in, "The file, as its project publishes it");
+            "What the file is: " + fmt::format("{}", fmt::join(format_names(), ", ")));
+  set.value("--in", "FILE", flags->in, "The file, as its project publishes it (a routing also as FORMAT=FILE)");
   set.value("--device", "NAME|PATH", flags->device, "The device that was measured");
   set.value(
       "--tile-configs", "FOLDER", flags->tile_configs,
       "Tuned configurations of vLLM or SGLang (files E=...,N=...,device_name=....json), which they prefer to their "
       "rules");
-  set.value("--out", "FOLDER", flags->out, "Where to write measurements.jsonl and the routed traces");
+  flags->routing.add(set);
+  set.value("--out", "FOLDER|FILE", flags->out,
+            "Where to write measurements.jsonl and the routed traces; of a routing, a file .npy, .npz or .jsonl");
   return [flags] { return run_import(*flags); };
 }
 
@@ -108,6 +122,8 @@ std::function<CommandResult()> define(FlagSet& set) {
 
 constinit const Command kImportCommand = {
     "import", "Turn other projects' measurements into rows for validate and calibrate",
-    "  moesim import --format aiconfigurator --in moe_perf.csv --device h200 --out imported", define};
+    "  moesim import --format aiconfigurator --in moe_perf.csv --device h200 --out imported\n"
+    "  moesim import --format routing --in response.json --model qwen3-30b-a3b --out routing.npy",
+    define};
 
 }  // namespace moesim

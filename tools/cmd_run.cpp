@@ -11,7 +11,8 @@
 #include "tools/common_flags.h"
 #include "tools/progress.h"
 #include "tools/routing_flags.h"
-#include "traces/routed_trace.h"
+#include "tools/trace_reading.h"
+#include "traces/routing_formats/limits.h"
 #include "traces/views/catalogue.h"
 #include "workloads/studies/concurrency.h"
 
@@ -34,6 +35,7 @@ struct RunFlags {
   std::string scope = "moe_layer";
   std::string launch = "graph";
   RoutingFlags routing;
+  std::optional<std::string> trace_layer;
   std::string seed = "1";
   std::string tp = "1", ep = "1";
   std::optional<std::string> weights, other_weights, activations, clock;
@@ -57,7 +59,12 @@ WeightFormat parse_cache_format(const std::string& text) {
 // A trace has its own tokens and samples: what is asked for beside it must agree.
 void read_trace(const RunFlags& flags, ConcurrencyRequest& request) {
   const std::string& path = request.routing.trace_file;
-  request.trace = read_routed_trace(path, request.model.experts + request.model.zero_experts);
+  std::optional<std::int64_t> layer, tokens;
+  if (flags.trace_layer) layer = parse_whole("--trace-layer", *flags.trace_layer, 0, kMostId);
+  if (flags.concurrency && request.concurrencies.size() == 1) tokens = request.concurrencies.front();
+  RoutedTrace trace = load_layers(path, hints_of(request.model), layer, "--trace-layer");
+  print_notes(path, trace);
+  request.trace = batches_of(std::move(trace), tokens);
   const RoutedBatch& first = request.trace.front();
   if (first.topk != request.model.topk) {
     throw InputError({path, "", fmt::format("{} experts a token", first.topk),
@@ -159,6 +166,10 @@ ConcurrencyRequest request_of(const RunFlags& flags) {
   check_implementations(request);
   choose_routing(flags, request);
   if (request.routing.kind == RoutingKind::kTrace) read_trace(flags, request);
+  if (flags.trace_layer && request.routing.kind != RoutingKind::kTrace) {
+    throw InputError(
+        {"--trace-layer", "", fmt::format("--routing {}", routing_name(request.routing)), "--routing trace:FILE", ""});
+  }
   return request;
 }
 
@@ -211,6 +222,7 @@ std::function<CommandResult()> define(FlagSet& set) {
   set.value("--layers", "all|N", flags->layers, "Step: decoder layers, from the first on [default: all]");
   set.value("--launch", "graph|stream|programmatic", flags->launch, "How one kernel follows another");
   flags->routing.add(set);
+  set.value("--trace-layer", "N", flags->trace_layer, "Only this layer of the trace [default: all, as samples]");
   set.value(
       "--samples", "N", flags->samples,
       fmt::format("Routings drawn per concurrency, {} of a step [default: {}]", kDefaultStepSamples, kDefaultSamples));

@@ -51,8 +51,8 @@ Scoring parse_scoring(const std::string& text) {
 void RoutingFlags::add(FlagSet& flags) {
   flags.value(
       "--routing", "ROUTING", routing,
-      "uniform, zipf:S, lognormal:SIGMA, dirichlet:C, balanced, same, disjoint, power_law:ALPHA or trace:FILE.npy "
-      "[default: uniform]");
+      "uniform, zipf:S, lognormal:SIGMA, dirichlet:C, balanced, same, disjoint, power_law:ALPHA or trace:FILE (.npy, "
+      ".npz, JSON Lines, or what an engine recorded; trace:FORMAT=FILE says which) [default: uniform]");
   flags.value(
       "--match", "TARGET", match,
       fmt::format("duplicates=5%@3[,LAW]: in place of a number in --routing, the one that gives 5 % duplicate picks "
