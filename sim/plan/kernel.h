@@ -39,7 +39,7 @@ struct ItemClass {
   Bytes resident_read;     // per item, always found in the nearest cache (activations, index lists)
   Bytes write;             // per item
   std::array<double, kPipeCount> pipe_seconds{};  // per step, of a pipe that the item has for itself
-  double useful_share = 1;                        // matrix rows asked for / rows issued, (0, 1]
+  double useful_share = 1;                        // matrix rows asked for / rows issued, [0, 1]
   Duration step_latency;     // dependent chain of one step after its data are there (convert, multiply, accumulate)
   Duration load_latency;     // what these loads take beyond the channels' latency (asynchronous copies, their wait)
   Duration step_issue;       // issuing the load instructions of one step

@@ -13,7 +13,7 @@ void check_class(const ItemClass& c) {
   MOESIM_CHECK(c.steps >= 1 && c.stages > 0 && c.read_weight >= 1);
   MOESIM_CHECK(c.read >= Bytes(0) && c.resident_read >= Bytes(0) && c.write >= Bytes(0));
   MOESIM_CHECK(c.first_share > 0 && c.first_share <= 1);
-  MOESIM_CHECK(c.useful_share > 0 && c.useful_share <= 1);
+  MOESIM_CHECK(c.useful_share >= 0 && c.useful_share <= 1);
   for (const double seconds : c.pipe_seconds) MOESIM_CHECK(seconds >= 0);
   for (const Duration d : {c.step_latency, c.load_latency, c.step_issue, c.first_prologue, c.prologue_before,
                            c.prologue_after, c.tile_prologue, c.epilogue}) {

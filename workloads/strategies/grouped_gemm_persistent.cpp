@@ -84,7 +84,7 @@ void add_projection(Chain& chain, const LowerRequest& request, const Product& pr
   const double box_bytes = static_cast<double>(tile.block_m * product.k) * payload_bits(product.activations) / 8;
   for (ItemClass& item : kernel.classes) {
     item.prologue_after = item.tile_prologue = per_tile;
-    if (!whole_boxes) continue;
+    if (!whole_boxes || item.resident_read == Bytes(0)) continue;
     item.resident_read = Bytes(std::llround(box_bytes));
     item.pipe_seconds[static_cast<std::size_t>(PipeKind::kLoadPort)] =
         device.load_port_seconds((item.read.as_double() + box_bytes) / static_cast<double>(item.steps));

@@ -230,7 +230,8 @@ void add_row_blocks(Kernel& kernel, Chain& chain, const Device& device,
     for (std::int64_t block = 0; block < blocks; ++block) {
       const std::int64_t useful = std::clamp<std::int64_t>(rows_of_experts[e] - block * tile.block_m, 0, tile.block_m);
       const std::int64_t issued = issued_rows(device, product, tile, useful);
-      auto bucket = std::find_if(buckets.begin(), buckets.end(), [&](const Bucket& b) { return b.issued == issued; });
+      auto bucket = std::find_if(buckets.begin(), buckets.end(),
+                                 [&](const Bucket& b) { return b.issued == issued && (b.rows == 0) == (useful == 0); });
       if (bucket == buckets.end()) bucket = buckets.insert(buckets.end(), Bucket{issued});
       bucket->rows += useful;
       ++bucket->blocks;
