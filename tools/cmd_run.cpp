@@ -23,7 +23,6 @@ constexpr const char* kDefaultConcurrency = "1,2,3,4,8,16,32,64";
 constexpr std::int64_t kDefaultSamples = 8;
 constexpr std::int64_t kDefaultStepSamples = 1;  // each MoE layer has a routing of its own
 constexpr std::int64_t kMostContext = 100'000'000;
-constexpr std::int64_t kMostLayers = 10'000;
 constexpr std::int64_t kMostSamples = 100'000;
 constexpr std::int64_t kMostDevices = 65'536;
 
@@ -119,7 +118,7 @@ void read_step(const RunFlags& flags, ConcurrencyRequest& request) {
   if (flags.context) request.step.context = parse_whole("--context", *flags.context, 1, kMostContext);
   if (flags.kv_dtype) request.step.cache = parse_cache_format(*flags.kv_dtype);
   if (flags.layers && *flags.layers != "all") {
-    request.step.layers = parse_whole("--layers", *flags.layers, 1, kMostLayers);
+    request.step.layers = parse_whole("--layers", *flags.layers, 1, request.model.layers);
   }
 }
 

@@ -164,7 +164,8 @@ TEST(StepWrongInput, FlagsOfAStepNeedOne) {
 
 TEST(StepWrongInput, NumbersOutOfRange) {
   expect_complaint(small_with({"--context", "0"}), HasSubstr("a whole number from 1 to 100000000"));
-  expect_complaint(step_of({"--layers", "0"}), HasSubstr("a whole number from 1 to 10000"));
+  expect_complaint(step_of({"--model", "mixtral-8x7b", "--layers", "0"}), HasSubstr("a whole number from 1 to 32"));
+  expect_complaint(step_of({"--model", "mixtral-8x7b", "--layers", "33"}), HasSubstr("a whole number from 1 to 32"));
   expect_complaint(step_of({"--layers", "al"}), HasSubstr("--layers"));
 }
 
