@@ -125,8 +125,9 @@ void read_step(const RunFlags& flags, ConcurrencyRequest& request) {
 // A match is over all layers, since it is only there that a law's popularities are typical; so samples then go through
 // the layers too.
 void choose_routing(const RunFlags& flags, ConcurrencyRequest& request) {
-  const MatchScope scope{
-      .router = {request.model.experts, request.model.topk}, .layers = request.model.moe_layers, .seed = request.seed};
+  const MatchScope scope{.router = {request.model.experts + request.model.zero_experts, request.model.topk},
+                         .layers = request.model.moe_layers,
+                         .seed = request.seed};
   const ChosenRouting chosen = flags.routing.choose(&request.model, scope, false);
   request.routing = chosen.law;
   request.routing_options = chosen.options;
@@ -150,10 +151,10 @@ ConcurrencyRequest request_of(const RunFlags& flags) {
   request.tp = parse_whole("--tp", flags.tp, 1, kMostDevices);
   request.ep = parse_whole("--ep", flags.ep, 1, kMostDevices);
   request.explain = flags.explain;
-  read_step(flags, request);
 
   request.model = flags.model_flags.load(flags.model);
   request.model_overrides = flags.model_flags.overrides;
+  read_step(flags, request);
   if (flags.weights) request.model.expert_weights = parse_format(*flags.weights, "--weights");
   if (flags.other_weights) set_other_weights(request.model, parse_format(*flags.other_weights, "--other-weights"));
   request.activations = flags.activations ? parse_format(*flags.activations, "--activations")
