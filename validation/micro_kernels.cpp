@@ -164,6 +164,18 @@ LoweredMicro reads_of_blocks(const Bench& bench, bool warm) {
 
 LoweredMicro read_inflight(const Bench& bench) { return reads_of_blocks(bench, false); }
 
+// Bulk copies of what stays in the cache, `stages` of them in flight of a CTA.
+LoweredMicro warm_inflight(const Bench& bench) {
+  const std::int64_t stages = bench.small("stages"), stage = bench.bytes("block_bytes") / stages;
+  ItemClass item;
+  item.resident_read = Bytes(bench.bytes("bytes") / bench.ctas());
+  item.steps = item.resident_read.value() / stage;
+  item.stages = static_cast<double>(stages);
+  item.pipe_seconds[index(PipeKind::kLoadPort)] = bench.device.load_port_seconds(static_cast<double>(stage));
+  item.first_prologue = bench.start();
+  return bench.kernel(item, bench.ctas(), {bench.threads(), 32, bench.bytes("block_bytes")});
+}
+
 LoweredMicro one_sm_read(const Bench& bench) {
   const bool warm = bench.row.text("state") == "warm";
   LoweredMicro lowered = reads_of_blocks(bench, warm);
@@ -320,6 +332,7 @@ const std::map<std::string, Lower>& benchmarks() {
       {"repeat_read_size", read_size},
       {"cold_read_inflight", read_inflight},
       {"one_sm_read", one_sm_read},
+      {"warm_read_inflight", warm_inflight},
       {"same_read", same_read},
       {"pointer_chase", pointer_chase},
       {"mixed", mixed},

@@ -97,6 +97,33 @@ __global__ void __launch_bounds__(32) ring_bulk_kernel(const std::uint8_t* p, in
   }
 }
 
+// Bulk copies of `blocks` blocks that stay in the cache; a CTA's next block is another one's at the next turn, so that
+// units share lines.
+constexpr int kMostWarmStages = 16, kWarmShift = 7;
+__global__ void __launch_bounds__(32)
+    ring_warm_kernel(const std::uint8_t* p, int blocks, int block_bytes, int stages, int steps) {
+  extern __shared__ __align__(128) std::uint8_t shared[];
+  __shared__ __align__(8) std::uint64_t bars[kMostWarmStages];
+  if (threadIdx.x != 0) return;
+  const std::uint32_t base = shared_address(shared), bar = shared_address(bars);
+  for (int i = 0; i < stages; ++i) mbarrier_init(bar + 8 * i, 1);
+  mbarrier_init_fence();
+  int at = static_cast<int>(blockIdx.x) % blocks;
+  const auto issue = [&](int slot) {
+    mbarrier_expect(bar + 8 * slot, block_bytes);
+    copy_bulk(base + slot * block_bytes, p + static_cast<long long>(at) * block_bytes, block_bytes, bar + 8 * slot);
+    at += static_cast<int>(gridDim.x) + kWarmShift;
+    if (at >= blocks) at -= blocks;
+  };
+  for (int i = 0; i < stages; ++i) issue(i);
+  int slot = 0, turn = 0;
+  for (int step = 0; step < steps; ++step) {
+    mbarrier_wait(bar + 8 * slot, turn & 1);
+    if (step + stages < steps) issue(slot);
+    if (++slot == stages) slot = 0, ++turn;
+  }
+}
+
 // Every CTA reads the same bytes.
 __global__ void __launch_bounds__(kReadThreads) same_read_kernel(const uint4* p, int blocks) {
   std::uint32_t all = 0;
@@ -205,6 +232,7 @@ class Micro {
   }
   void launches();
   void bytes_in_flight();
+  void warm_bytes_in_flight();
   void sizes();
   void shared_lines();
   void one_sm();
@@ -363,6 +391,34 @@ void Micro::bytes_in_flight() {
                     times[i - first]);
     }
   }
+}
+
+void Micro::warm_bytes_in_flight() {
+  constexpr int kPiece = 24 << 20;
+  CUDA_CHECK(cudaFuncSetAttribute(ring_warm_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 131072));
+  for (const auto& [ctas, block] : {std::pair<int, int>{132, 8192}, {264, 4096}, {528, 4096}})
+    for (const int stages : {1, 2, 3, 4, 6, 8, 12, 16}) {
+      const int per_sm = (ctas + device_.sms() - 1) / device_.sms(), ring = stages * block;
+      if (per_sm * ring > 131072) continue;
+      const int steps = 256 * 8192 / block / per_sm;
+      const Timing t =
+          timer_.run({"",
+                      [=, this](cudaStream_t st, int) {
+                        ring_warm_kernel<<<static_cast<unsigned>(ctas), 32, static_cast<std::size_t>(ring), st>>>(
+                            pool_.bf16, kPiece / block, block, stages, steps);
+                      }},
+                     timing_);
+      report_.micro("warm_read_inflight",
+                    Json()
+                        .text("load", "bulk")
+                        .integer("ctas", ctas)
+                        .integer("block_bytes", ring)
+                        .integer("bytes", static_cast<std::int64_t>(ctas) * steps * block)
+                        .integer("threads", 32)
+                        .integer("stages", stages)
+                        .integer("piece_bytes", kPiece),
+                    t);
+    }
 }
 
 void Micro::sizes() {
@@ -553,8 +609,8 @@ void Micro::translation() {
       }
   for (std::size_t first = 0; first < sequences.size(); first += 12) {
     const auto begin = sequences.begin() + static_cast<std::ptrdiff_t>(first);
-    const std::vector<Timing> times = timer_.run(
-        std::vector<Sequence>(begin, std::min(begin + 12, sequences.end())), timing_);
+    const std::vector<Timing> times =
+        timer_.run(std::vector<Sequence>(begin, std::min(begin + 12, sequences.end())), timing_);
     for (std::size_t i = 0; i < times.size(); ++i) {
       const Row& r = rows[first + i];
       report_.micro("cold_read_spread",
@@ -570,8 +626,7 @@ void Micro::translation() {
     page_chain_kernel<<<64, 256, 0, timer_.stream()>>>(memory, kPitch, static_cast<std::uint32_t>(pages));
     CUDA_CHECK(cudaMemsetAsync(state, 0, 4, timer_.stream()));
     Timing t = timer_.run(
-        {"", [=](cudaStream_t st, int) { page_chase_kernel<<<1, 1, 0, st>>>(memory, kPitch, kHops, state); }},
-        timing_);
+        {"", [=](cudaStream_t st, int) { page_chase_kernel<<<1, 1, 0, st>>>(memory, kPitch, kHops, state); }}, timing_);
     for (double* us : {&t.us, &t.median_us, &t.min_us, &t.p90_us}) *us /= kHops;
     report_.micro("page_chase", Json().integer("pages", pages).integer("pitch", kPitch).integer("hops", kHops), t);
   }
@@ -610,8 +665,8 @@ void Micro::code() {
 
   CUDA_CHECK(cudaFuncSetAttribute(empty_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 196608));
   sequences.clear();
-  const std::vector<std::pair<std::size_t, std::size_t>> pairs = {
-      {0, 0}, {196608, 196608}, {0, 196608}, {0, 16384}, {0, 65536}, {65536, 196608}};
+  const std::vector<std::pair<std::size_t, std::size_t>> pairs = {{0, 0},     {196608, 196608}, {0, 196608},
+                                                                  {0, 16384}, {0, 65536},       {65536, 196608}};
   for (const auto& [first, second] : pairs)
     sequences.push_back({"",
                          [=](cudaStream_t st, int) {
@@ -652,6 +707,7 @@ void run_micro(const Options& options, const Device& device, Timer& timer, const
   micro.sizes();
   report.note("micro: sizes");
   micro.bytes_in_flight();
+  micro.warm_bytes_in_flight();
   report.note("micro: bytes in flight");
   micro.one_sm();
   if (!options.quick) {
