@@ -137,7 +137,7 @@ TEST_P(EveryPair, MoreMemoryBandwidthIsNotSlower) {
     const std::optional<Prediction> more = feasible(layer, faster, GetParam().strategy, options);
     ASSERT_TRUE(more);
     // The tiles of a cluster with and without rows, dealt to whoever is free, may end with one more or less in a row.
-    const double reordered = GetParam().strategy == "grouped_gemm_persistent" ? 1.02 : 1.01;
+    const double reordered = GetParam().strategy == "grouped_gemm_persistent" ? 1.03 : 1.015;
     EXPECT_LE(more->time.as_double(), prediction.time.as_double() * reordered);
     const bool one_wave = std::ranges::all_of(
         prediction.kernels, [](const KernelSummary& kernel) { return kernel.result.items <= kernel.result.slots; });
