@@ -9,6 +9,7 @@
 #include "tools/listing.h"
 #include "workloads/model_config.h"
 #include "workloads/parameter_count.h"
+#include "workloads/routing/routing_options.h"
 
 namespace moesim {
 namespace {
@@ -18,18 +19,6 @@ struct ModelsFlags {
   ModelFlags model;
   FormatFlag format;
 };
-
-const char* scoring_name(Scoring scoring) {
-  switch (scoring) {
-    case Scoring::kSoftmax:
-      return "softmax";
-    case Scoring::kSigmoid:
-      return "sigmoid";
-    case Scoring::kSqrtSoftplus:
-      return "sqrt_softplus";
-  }
-  return "";
-}
 
 // The first words of where a model was read.
 std::string shortened(const std::string& source) {

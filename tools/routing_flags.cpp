@@ -38,10 +38,11 @@ void read_groups(const std::string& text, const MoeModel* model, RoutingOptions&
 }
 
 Scoring parse_scoring(const std::string& text) {
-  if (text == "softmax") return Scoring::kSoftmax;
-  if (text == "sigmoid") return Scoring::kSigmoid;
-  if (text == "sqrt_softplus") return Scoring::kSqrtSoftplus;
-  const std::vector<std::string> names = {"softmax", "sigmoid", "sqrt_softplus"};
+  std::vector<std::string> names;
+  for (const Scoring scoring : {Scoring::kSoftmax, Scoring::kSigmoid, Scoring::kSqrtSoftplus}) {
+    names.emplace_back(scoring_name(scoring));
+    if (text == names.back()) return scoring;
+  }
   throw InputError({"--score", "", fmt::format("'{}'", text), fmt::format("one of {}", fmt::join(names, ", ")),
                     nearest_name(text, names)});
 }

@@ -11,13 +11,13 @@
 
 #include "sim/io/input_error.h"
 #include "sim/units/check.h"
+#include "traces/routing_formats/sidecar.h"
 
 namespace moesim {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kSchema = "moesim.routing/1";
 constexpr std::string_view kExtension = ".npy";
 
 std::size_t word_bytes(const RoutedTraceShape& shape) {
@@ -39,10 +39,6 @@ std::string npy_header(const RoutedTraceShape& shape) {
 }
 
 }  // namespace
-
-std::string sidecar_path(const std::string& npy_path) {
-  return npy_path.substr(0, npy_path.size() - kExtension.size()) + ".json";
-}
 
 RoutedTraceWriter::RoutedTraceWriter(std::string path, const RoutedTraceShape& shape, const std::string& flag)
     : path_(std::move(path)), part_(path_ + ".part"), flag_(flag), shape_(shape) {
@@ -81,7 +77,7 @@ void RoutedTraceWriter::add(const RoutedBatch& batch) {
 
 void RoutedTraceWriter::finish(const RoutedTraceSource& source) {
   MOESIM_CHECK(batches_ == shape_.steps * shape_.layers);
-  const Json json = {{"schema", kSchema},
+  const Json json = {{"schema", kRoutingSchema},
                      {"model", source.model.empty() ? Json() : Json(source.model)},
                      {"experts", shape_.experts},
                      {"source", source.source},
@@ -91,7 +87,7 @@ void RoutedTraceWriter::finish(const RoutedTraceSource& source) {
                      {"dimensions", {"steps", "layers", "tokens", "k"}}};
   file_.close();
   constexpr int kIndent = 2;
-  const std::string sidecar = sidecar_path(path_), sidecar_part = sidecar + ".part";
+  const std::string sidecar = trace_sidecar_path(path_), sidecar_part = sidecar + ".part";
   std::ofstream text(sidecar_part, std::ios::binary);
   text << json.dump(kIndent) << '\n';
   text.close();

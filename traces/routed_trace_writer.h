@@ -23,9 +23,6 @@ struct RoutedTraceSource {
   std::uint64_t seed = 0;
 };
 
-// "a.npy" -> "a.json".
-std::string sidecar_path(const std::string& npy_path);
-
 // The files appear when the last batch is in, whole; until then they are FILE.part, which goes away with the writer.
 class RoutedTraceWriter {
  public:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 
 #include "sim/units/check.h"
 
@@ -26,6 +27,24 @@ RoutingStatistics routing_statistics(const RoutedBatch& batch) {
           .duplicate_share = 1 - distinct / picks,
           .mean_rows_per_active = picks / distinct,
           .max_rows = static_cast<double>(*std::max_element(rows.begin(), rows.end()))};
+}
+
+RoutedBatch deal_rows(const std::vector<std::int64_t>& rows, std::int64_t tokens, std::int64_t topk) {
+  RoutedBatch batch{.tokens = tokens, .topk = topk, .experts = static_cast<std::int64_t>(rows.size()), .ids = {}};
+  MOESIM_CHECK(std::accumulate(rows.begin(), rows.end(), std::int64_t{0}) == batch.picks());
+  std::vector<std::size_t> order(rows.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return rows[a] > rows[b]; });
+  batch.ids.resize(static_cast<std::size_t>(batch.picks()));
+  std::int64_t place = 0;
+  for (const std::size_t expert : order) {
+    MOESIM_CHECK(rows[expert] >= 0 && rows[expert] <= tokens);
+    for (std::int64_t i = 0; i < rows[expert]; ++i, ++place) {
+      const std::int64_t token = place % tokens, slot = place / tokens;
+      batch.ids[static_cast<std::size_t>(token * topk + slot)] = static_cast<std::int32_t>(expert);
+    }
+  }
+  return batch;
 }
 
 }  // namespace moesim

@@ -19,6 +19,10 @@ struct RoutedBatch {
 // Rows (picks) per expert, [experts].
 std::vector<std::int64_t> rows_per_expert(const RoutedBatch& batch);
 
+// A batch whose expert e has rows[e] rows. The rows sum to tokens x topk and none exceeds the tokens. Deals the fullest
+// expert's rows first, down one column after the other: with at most `tokens` rows none meets itself.
+RoutedBatch deal_rows(const std::vector<std::int64_t>& rows, std::int64_t tokens, std::int64_t topk);
+
 struct RoutingStatistics {
   double distinct_experts = 0;
   double duplicate_share = 0;       // 1 - distinct / picks: share of picks whose expert another pick loads anyway

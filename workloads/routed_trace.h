@@ -38,8 +38,4 @@ std::vector<RoutedBatch> all_batches(RoutedTrace trace);
 // Only the layer of that id, which the trace must have.
 RoutedTrace only_layer(RoutedTrace trace, std::int64_t layer);
 
-// A batch whose expert e has rows[e] rows. The rows sum to tokens x topk and none exceeds the tokens. Deals the fullest
-// expert's rows first, down one column after the other: with at most `tokens` rows none meets itself.
-RoutedBatch deal_rows(const std::vector<std::int64_t>& rows, std::int64_t tokens, std::int64_t topk);
-
 }  // namespace moesim

@@ -154,12 +154,11 @@ void draw_disjoint(RoutedBatch& batch, RandomStream& stream) {
   }
 }
 
-// Experts by rows, most first, or fewest first; equal ones by number.
-std::vector<std::size_t> order_by_rows(const std::vector<std::int64_t>& rows, bool most_first) {
+// Experts by rows, fewest first; equal ones by number.
+std::vector<std::size_t> emptiest_first(const std::vector<std::int64_t>& rows) {
   std::vector<std::size_t> order(rows.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return most_first ? rows[a] > rows[b] : rows[a] < rows[b]; });
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return rows[a] < rows[b]; });
   return order;
 }
 
@@ -199,26 +198,13 @@ std::vector<std::int64_t> power_law_rows(const RoutedBatch& batch, double alpha,
   }
   std::int64_t missing = batch.picks() - std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
   for (; missing < 0; ++missing) --*std::max_element(rows.begin(), rows.end());
-  const std::vector<std::size_t> order = order_by_rows(rows, false);
+  const std::vector<std::size_t> order = emptiest_first(rows);
   for (std::size_t i = 0; missing > 0; i = (i + 1) % order.size()) {
     if (rows[order[i]] == batch.tokens) continue;
     ++rows[order[i]];
     --missing;
   }
   return rows;
-}
-
-// Deals the fullest expert's rows first, down one column after the other: with at most T rows none meets itself.
-void draw_power_law(RoutedBatch& batch, double alpha, RandomStream& stream) {
-  const std::vector<std::int64_t> rows = power_law_rows(batch, alpha, stream);
-  batch.ids.resize(static_cast<std::size_t>(batch.picks()));
-  std::int64_t place = 0;
-  for (const std::size_t expert : order_by_rows(rows, true)) {
-    for (std::int64_t i = 0; i < rows[expert]; ++i, ++place) {
-      const std::int64_t token = place % batch.tokens, slot = place / batch.tokens;
-      batch.ids[static_cast<std::size_t>(token * batch.topk + slot)] = static_cast<std::int32_t>(expert);
-    }
-  }
 }
 
 }  // namespace
@@ -288,7 +274,8 @@ RoutedBatch draw_batch(const Routing& routing, std::int64_t experts, std::int64_
       draw_disjoint(batch, stream);
       break;
     case RoutingKind::kPowerLaw:
-      draw_power_law(batch, routing.parameter, stream);
+      // Skewed loads without co-activation.
+      batch = deal_rows(power_law_rows(batch, routing.parameter, stream), tokens, topk);
       break;
     case RoutingKind::kTrace:
       break;

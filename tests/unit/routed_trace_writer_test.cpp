@@ -9,6 +9,7 @@
 #include "sim/io/strict_json.h"
 #include "tests/testkit/run_command.h"
 #include "traces/routed_trace.h"
+#include "traces/routing_formats/sidecar.h"
 #include "workloads/router.h"
 
 namespace moesim {
@@ -35,7 +36,7 @@ TEST(RoutedTraceWriter, WhatIsWrittenIsReadBack) {
     ASSERT_EQ(read.size(), batches.size());
     for (std::size_t i = 0; i < read.size(); ++i) EXPECT_EQ(read[i].ids, batches[i].ids);
 
-    const auto sidecar = nlohmann::json::parse(read_text_file(sidecar_path(path), 1 << 20));
+    const auto sidecar = nlohmann::json::parse(read_text_file(trace_sidecar_path(path), 1 << 20));
     EXPECT_EQ(sidecar.at("schema"), "moesim.routing/1");
     EXPECT_EQ(sidecar.at("model"), "m");
     EXPECT_EQ(sidecar.at("experts"), experts);

@@ -38,7 +38,9 @@ void check_groups(const RoutingOptions& options, RouterShape shape) {
   }
 }
 
-const char* scoring_word(Scoring scoring) {
+}  // namespace
+
+const char* scoring_name(Scoring scoring) {
   switch (scoring) {
     case Scoring::kSoftmax:
       return "softmax";
@@ -49,8 +51,6 @@ const char* scoring_word(Scoring scoring) {
   }
   return "";
 }
-
-}  // namespace
 
 void check_routing_options(const Routing& law, const RoutingOptions& options, RouterShape shape) {
   constexpr double kMostDrift = 0.999;  // an AR(1) that forgets all in 1,000 steps has no time constant
@@ -86,9 +86,9 @@ RoutingOptions of_single_step(RoutingOptions options) {
 std::string routing_name(const Routing& law, const RoutingOptions& options) {
   std::string name = routing_name(law);
   if (options.groups > 1) {
-    name += fmt::format(", groups {}/{} by {}", options.groups, options.topk_groups, scoring_word(options.scoring));
+    name += fmt::format(", groups {}/{} by {}", options.groups, options.topk_groups, scoring_name(options.scoring));
   }
-  if (options.bias > 0) name += fmt::format(", bias {} on {}", options.bias, scoring_word(options.scoring));
+  if (options.bias > 0) name += fmt::format(", bias {} on {}", options.bias, scoring_name(options.scoring));
   if (options.domains > 1) {
     name += fmt::format(", {} domains of purity {}{}", options.domains, options.domain_purity,
                         options.same_domain ? ", one per batch" : "");

@@ -36,6 +36,9 @@ struct RouterShape {
   std::int64_t experts = 0, topk = 0;
 };
 
+// "softmax", "sigmoid" or "sqrt_softplus".
+const char* scoring_name(Scoring scoring);
+
 // Without what matters between steps and layers only.
 RoutingOptions of_single_step(RoutingOptions options);
 
