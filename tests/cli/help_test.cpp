@@ -87,7 +87,8 @@ TEST_P(HelpExamples, Work) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, HelpExamples, testing::Values("", "run", "route", "validate", "models", "devices", "strategies"),
+INSTANTIATE_TEST_SUITE_P(All, HelpExamples,
+                         testing::Values("", "run", "route", "validate", "models", "devices", "strategies"),
                          [](const auto& test) { return test.param.empty() ? "program" : test.param; });
 
 }  // namespace

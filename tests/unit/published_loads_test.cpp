@@ -19,7 +19,7 @@ namespace moesim {
 namespace {
 
 constexpr double kRounding = 0.005;  // of a table with two decimals
-constexpr int kDraws = 1000;  // a rare second row of an expert has a spread too
+constexpr int kDraws = 1000;         // a rare second row of an expert has a spread too
 constexpr std::array<std::int64_t, 3> kTileRows = {16, 64, 128};
 
 struct PublishedLoad {
