@@ -1,0 +1,36 @@
+// The speed-up ladder: why one strategy is faster than another, effect by effect.
+//
+// Both strategies are run without the first effect of the order, then without the first two, and so on. What an effect costs a
+// strategy is the difference of two consecutive runs; a rung is that difference of the one strategy less the other's. With
+// nothing left to leave out what remains is the stream of the bytes. So the rungs sum to the difference of the two times, to the
+// picosecond. An effect's cost depends on which were left out before it: the reverse order tells how much.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "workloads/predict.h"
+
+namespace moesim {
+
+// A strategy's time with the first `left_out` effects of the order left out.
+struct LadderRun {
+  std::size_t left_out = 0;
+  Duration time;
+};
+
+struct LadderRung {
+  std::string effect;  // as `run --without` takes it; "": what remains
+  Duration slower, faster;  // what the effect costs either strategy
+  [[nodiscard]] Duration gain() const { return slower - faster; }
+};
+
+struct Ladder {
+  std::string slower, faster;  // strategies
+  Duration slower_time, faster_time;
+  std::vector<LadderRung> rungs;          // in the stated order; the last is what remains
+  std::vector<LadderRung> reverse_rungs;  // effects left out from the last of the order to the first
+  std::vector<LadderRun> slower_runs, faster_runs;  // of the stated order, the whole one first
+};
+
+}  // namespace moesim
