@@ -13,6 +13,7 @@
 
 #include "sim/io/input_error.h"
 #include "tools/command_line.h"
+#include "tools/evaluation_report.h"
 #include "tools/measurement_flags.h"
 #include "tools/micro_views.h"
 #include "tools/output_file.h"
@@ -30,7 +31,7 @@ constexpr std::size_t kUsualEvaluations = 600;  // of a device's fit
 struct CalibrateFlags {
   MeasurementFlags rows;
   HardwareFlags hardware;
-  std::optional<std::string> out, constants, date;
+  std::optional<std::string> out, tables, constants, date;
   bool leave_one_out = false;
 };
 
@@ -114,6 +115,7 @@ void write_report(const CalibrationResult& result, bool leave_one_out, std::ostr
 
 CommandResult run_calibrate_micro(const CalibrateFlags& flags) {
   if (flags.leave_one_out) throw InputError({"--leave-one-out", "", "--kind micro", "--kind moe", ""});
+  if (flags.tables) throw InputError({"--tables", "", "--kind micro", "--kind moe", ""});
   const MicroRows measured = flags.rows.load_micro(flags.hardware);
   std::optional<OutputFile> file;
   if (flags.out) file.emplace(*flags.out, "--out");
@@ -131,20 +133,31 @@ CommandResult run_calibrate(const CalibrateFlags& flags) {
   if (flags.rows.micro()) return run_calibrate_micro(flags);
   const MeasuredRows measured = flags.rows.load(flags.hardware);
   const FitRecord record = record_of(measured, flags.date);
-  std::optional<OutputFile> file;
+  if (flags.tables && !flags.leave_one_out) {
+    throw InputError({"--tables", "", "no --leave-one-out", "--leave-one-out: whose errors it writes", ""});
+  }
+  std::optional<OutputFile> file, tables;
   if (flags.out) file.emplace(*flags.out, "--out");
+  if (flags.tables) tables.emplace(*flags.tables, "--tables");
   Progress progress;
   CalibrateOptions options;
+  options.file = measured.file();
   options.leave_one_out = flags.leave_one_out;
   if (flags.constants) options.constants = split_list("--constants", *flags.constants);
   options.progress = [&](std::size_t done, std::size_t all) { progress.show(done, all, "fitting"); };
-  const CalibrationResult result = calibrate(measured.rows, record, measured.hardware, options);
+  CalibrationResult result = calibrate(measured.rows, record, measured.hardware, options);
   std::ostringstream out;
   write_report(result, flags.leave_one_out, out);
   if (result.calibration.implementations.empty()) {
     return {.output = out.str(), .complaint = "no implementation could be fitted", .exit_code = ExitCode::kInfeasible};
   }
   if (file) file->write(calibration_text(result.calibration));
+  if (tables) {
+    std::ostringstream text;
+    write_evaluation_markdown(
+        left_out_report(measured, flags.hardware.overrides, LeaveOut::kModel, std::move(*result.left_out)), text);
+    tables->write(text.str());
+  }
   return {.output = out.str(), .complaint = ""};
 }
 
@@ -155,6 +168,8 @@ std::function<CommandResult()> define(FlagSet& set) {
   set.on("--leave-one-out", flags->leave_one_out,
          "Also the error of each model's rows under a fit to the other models; takes a fit per model");
   set.value("--constants", "LIST", flags->constants, "Fit only these constants [default: all that a strategy has]");
+  set.value("--tables", "FILE", flags->tables,
+            "Where to write these errors, as `validate --leave-one-out --format markdown` does by fits of its own");
   set.value("--date", "YYYY-MM-DD", flags->date, "Of the fit, for the overlay; without it the overlay states none");
   set.value("--out", "FILE", flags->out,
             "Where to write the overlay, for --calibration; of --kind micro sections of a device file");

@@ -8,7 +8,7 @@
 #include "sim/io/input_error.h"
 #include "tools/command_line.h"
 #include "tools/common_flags.h"
-#include "tools/evaluation_views.h"
+#include "tools/evaluation_report.h"
 #include "tools/measurement_flags.h"
 #include "tools/micro_views.h"
 #include "tools/progress.h"
@@ -63,25 +63,6 @@ std::optional<LeaveOut> parse_leave_out(const ValidateFlags& flags) {
                     nearest_name(*flags.leave_out, {"model", "shard"})});
 }
 
-const char* left_out_name(LeaveOut what) {
-  switch (what) {
-    case LeaveOut::kModel:
-      return "each model's rows by constants fitted to the other models";
-    case LeaveOut::kShard:
-      return "rows of shards by constants fitted to whole models";
-  }
-  return "";
-}
-
-// The rows of an evaluation, to be evaluated otherwise.
-std::vector<MoeMeasurement> rows_of(const Evaluation& evaluation) {
-  std::vector<MoeMeasurement> rows;
-  for (const std::vector<RowResult>* results : {&evaluation.rows, &evaluation.small_rows}) {
-    for (const RowResult& result : *results) rows.push_back(*result.row);
-  }
-  return rows;
-}
-
 // Errors on the very data of a fit say little.
 std::vector<std::string> fitted_notes(const MeasuredRows& measured, const Calibration& calibration) {
   std::vector<std::string> notes;
@@ -106,29 +87,19 @@ CommandResult validate(const ValidateFlags& flags) {
   const MeasuredRows measured = flags.rows.load(flags.hardware);
   const std::optional<Calibration> calibration = leave_out ? std::nullopt : flags.calibration.load(measured.hardware);
 
-  EvaluationReport report;
-  report.tool_version = kVersion;
-  report.calibrated = leave_out || calibration;
-  report.calibration = leave_out     ? left_out_name(*leave_out)
-                       : calibration ? calibration_name(*calibration, measured.hardware)
-                                     : "uncalibrated";
-  if (calibration) report.notes = fitted_notes(measured, *calibration);
-  report.overrides = flags.hardware.overrides;
-  report.filters = measured.filters;
-  report.rows_in_file = measured.rows_in_file;
-  report.rows_of_other_devices = measured.rows_of_other_devices;
-  report.rows_filtered = measured.rows_filtered;
-
   Progress progress;
+  const auto fitting = [&](std::size_t done, std::size_t all) { progress.show(done, all, "fitting"); };
   EvaluateOptions options;
-  if (calibration) options.calibration = &*calibration;
-  std::vector<MoeMeasurement> left_out_rows;
+  EvaluationReport report;
   if (leave_out) {
-    const auto fitting = [&](std::size_t done, std::size_t all) { progress.show(done, all, "fitting"); };
-    report.evaluation = evaluate_left_out(measured.rows, measured.file(), measured.hardware, *leave_out, fitting);
-    left_out_rows = rows_of(report.evaluation);
-    report.uncalibrated = evaluate(left_out_rows, measured.file(), measured.hardware, options);
+    report = left_out_report(measured, flags.hardware.overrides, *leave_out,
+                             evaluate_left_out(measured.rows, measured.file(), measured.hardware, *leave_out, fitting));
   } else {
+    report = report_on(measured, flags.hardware.overrides);
+    report.calibrated = calibration.has_value();
+    report.calibration = calibration ? calibration_name(*calibration, measured.hardware) : "uncalibrated";
+    if (calibration) report.notes = fitted_notes(measured, *calibration);
+    if (calibration) options.calibration = &*calibration;
     options.progress = [&](std::size_t done, std::size_t all) { progress.show(done, all); };
     report.evaluation = evaluate(measured.rows, measured.file(), measured.hardware, options);
   }

@@ -1,4 +1,4 @@
-// An evaluation as the tables of the READMEs, each between markers that tools/accuracy finds.
+// An evaluation as the tables of the READMEs, each between markers that tools/calibrate_h200 finds.
 #include <fmt/format.h>
 
 #include <ostream>

@@ -23,7 +23,7 @@ struct EvaluationReport {
   std::int64_t rows_of_other_devices = 0;
   std::int64_t rows_filtered = 0;
   Evaluation evaluation;
-  std::optional<Evaluation> uncalibrated;  // of left-out rows: the same with the device's constants alone
+  std::optional<Evaluation> uncalibrated;  // of left-out rows: errors with the device's constants alone; without rows
 };
 
 // The rows with the largest errors, largest first; equal ones in the order given.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -441,6 +442,10 @@ std::vector<Fold> folds_of(const Group& group, const RowIds& rows, LeaveOut what
   return folds;
 }
 
+void append(std::vector<RowResult>& results, std::vector<RowResult> more) {
+  results.insert(results.end(), std::move_iterator(more.begin()), std::move_iterator(more.end()));
+}
+
 // Rows of each fold under a fit to its others; which constants there are was decided on all rows. `step` is called after
 // each fold.
 std::vector<RowResult> left_out_results(const Group& group, const std::vector<Fold>& folds,
@@ -453,9 +458,7 @@ std::vector<RowResult> left_out_results(const Group& group, const std::vector<Fo
       fitted->constants = fit_again(group, fold.fit_to, *whole);
       fitted->most_tokens = most_tokens(group, fold.fit_to);
     }
-    for (RowResult& result : group.results(fold.left_out, fitted ? &*fitted : nullptr)) {
-      results.push_back(std::move(result));
-    }
+    append(results, group.results(fold.left_out, fitted ? &*fitted : nullptr));
     step();
   }
   return results;
@@ -473,6 +476,11 @@ RowIds usable_rows(const Group& group, std::vector<RowResult>& skipped) {
     }
   }
   return usable;
+}
+
+Evaluation in_row_order(std::vector<RowResult> results, const std::string& file, const HardwareModel& hardware) {
+  std::sort(results.begin(), results.end(), [](const RowResult& a, const RowResult& b) { return a.row < b.row; });
+  return summarise_rows(std::move(results), file, hardware);
 }
 
 HeldOutError held_out_error(const std::vector<RowResult>& left_out) {
@@ -524,6 +532,7 @@ CalibrationResult calibrate(const std::vector<MoeMeasurement>& rows, const FitRe
     ++done;
     if (options.progress) options.progress(done, all);
   };
+  std::vector<RowResult> left_out;
   for (const Group& group : groups) {
     std::vector<RowResult> skipped;
     const RowIds usable = usable_rows(group, skipped);
@@ -533,13 +542,16 @@ CalibrationResult calibrate(const std::vector<MoeMeasurement>& rows, const FitRe
       outcome.report.skipped.push_back(fmt::format("{}:{}: {}", row.row->file, row.row->line, row.skipped));
     }
     result.reports.push_back(std::move(outcome.report));
-    if (!outcome.implementation) continue;
     if (options.leave_one_out) {
       const std::vector<Fold> folds = folds_of(group, usable, LeaveOut::kModel);
-      outcome.implementation->held_out = held_out_error(left_out_results(group, folds, outcome.implementation, step));
+      std::vector<RowResult> results = left_out_results(group, folds, outcome.implementation, step);
+      if (outcome.implementation) outcome.implementation->held_out = held_out_error(results);
+      append(left_out, std::move(skipped));
+      append(left_out, std::move(results));
     }
-    result.calibration.implementations.push_back(std::move(*outcome.implementation));
+    if (outcome.implementation) result.calibration.implementations.push_back(std::move(*outcome.implementation));
   }
+  if (options.leave_one_out) result.left_out = in_row_order(std::move(left_out), options.file, hardware);
   return result;
 }
 
@@ -561,12 +573,9 @@ Evaluation evaluate_left_out(const std::vector<MoeMeasurement>& rows, const std:
     const std::vector<Fold> folds = folds_of(group, usable, what);
     const bool any = std::any_of(folds.begin(), folds.end(), [](const Fold& fold) { return !fold.left_out.empty(); });
     const FitOutcome whole = any ? fit_implementation(group, usable, {}) : FitOutcome();
-    for (RowResult& result : left_out_results(group, folds, whole.implementation, step)) {
-      results.push_back(std::move(result));
-    }
+    append(results, left_out_results(group, folds, whole.implementation, step));
   }
-  std::sort(results.begin(), results.end(), [](const RowResult& a, const RowResult& b) { return a.row < b.row; });
-  return summarise_rows(std::move(results), file, hardware);
+  return in_row_order(std::move(results), file, hardware);
 }
 
 }  // namespace moesim

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ namespace moesim {
 struct CalibrateOptions {
   std::vector<std::string> constants;  // the only ones to fit; empty: all that a strategy has
   bool leave_one_out = false;          // also the held-out error: each model predicted by a fit to the others
+  std::string file;                    // what an evaluation calls the rows' files
   std::function<void(std::size_t done, std::size_t all)> progress;  // fits
 };
 
@@ -35,7 +37,8 @@ struct FitReport {
 
 struct CalibrationResult {
   Calibration calibration;
-  std::vector<FitReport> reports;  // in order of first appearance
+  std::vector<FitReport> reports;      // in order of first appearance
+  std::optional<Evaluation> left_out;  // with leave_one_out: what evaluate_left_out() gives, of the same fits
 };
 
 // What the rows are, for the overlay.

@@ -131,6 +131,8 @@ TEST(Calibrate, WrongInput) {
   EXPECT_THAT(complaint({"calibrate", "--measurements", rows, "--out", "/no/such/folder/overlay.json"}),
               AllOf(HasSubstr("--out"), HasSubstr("/no/such/folder")));
   EXPECT_THAT(complaint({"calibrate"}), HasSubstr("--measurements"));
+  EXPECT_THAT(complaint({"calibrate", "--measurements", rows, "--tables", overlay}),
+              AllOf(HasSubstr("--tables"), HasSubstr("--leave-one-out")));
   EXPECT_THAT(complaint({"calibrate", "--measurements", rows, "--measurements", rows}), HasSubstr("twice"));
   for (const char* date : {"yesterday", "2026-02-30", "2026-2-3", "2026-11-29x", ""}) {
     EXPECT_THAT(complaint({"calibrate", "--measurements", rows, "--date", date}), HasSubstr("--date")) << date;

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -157,6 +159,16 @@ TEST(Validate, LeaveOneOutFitsToTheOtherModels) {
   EXPECT_EQ(result.at("in_range").at("count"), 24);
   EXPECT_LT(result.at("overall").at("median_abs_pct"), result.at("uncalibrated").at("overall").at("median_abs_pct"));
   EXPECT_EQ(json_of({"--measurements", file, "--leave-out", "model"}), result);
+}
+
+TEST(Validate, CalibrateWritesTheSameTables) {
+  const std::string file = measurements(rows_of_two_models());
+  const std::string tables = temp_file("tables.md", "");
+  ASSERT_EQ(run_moesim({"calibrate", "--measurements", file, "--leave-one-out", "--tables", tables}).exit_code, 0);
+  std::ifstream written(tables);
+  const std::string text{std::istreambuf_iterator<char>(written), std::istreambuf_iterator<char>()};
+  EXPECT_EQ(text, run_moesim({"validate", "--measurements", file, "--leave-one-out", "--format", "markdown"}).output);
+  EXPECT_THAT(text, HasSubstr("<!-- table: implementations -->"));
 }
 
 TEST(Validate, LeaveOutShardPredictsShardsFromWholeModels) {
