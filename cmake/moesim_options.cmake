@@ -30,13 +30,14 @@ function(moesim_layer name)
   target_link_libraries(moesim_${name} PUBLIC ${ARG_LAYERS} PRIVATE ${ARG_PRIVATE} moesim_options)
 endfunction()
 
-# moesim_embed(TARGET FUNCTION FOLDER): adds to TARGET a function std::span<const EmbeddedFile> moesim::FUNCTION() with the
-# text of FOLDER/*.json, so that the binary runs from anywhere.
-function(moesim_embed target function folder)
-  file(GLOB data CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.json)
+# moesim_embed(TARGET FUNCTION PATTERN...): adds to TARGET a function std::span<const EmbeddedFile> moesim::FUNCTION() with the
+# text of the files that match, sorted by path, so that the binary runs from anywhere.
+function(moesim_embed target function)
+  list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ REGEX "^[^/]" OUTPUT_VARIABLE patterns)
+  file(GLOB data CONFIGURE_DEPENDS ${patterns})
   set(output ${CMAKE_CURRENT_BINARY_DIR}/${function}.cpp)
   add_custom_command(OUTPUT ${output}
-    COMMAND ${CMAKE_COMMAND} -DGLOB=${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.json -DFUNCTION=${function}
+    COMMAND ${CMAKE_COMMAND} "-DGLOB=${patterns}" -DFUNCTION=${function}
             -DOUTPUT=${output} -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
     DEPENDS ${data} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
   target_sources(${target} PRIVATE ${output})

@@ -28,6 +28,7 @@ struct Command {
 };
 
 extern const Command kRunCommand;
+extern const Command kReportCommand;
 extern const Command kRouteCommand;
 extern const Command kValidateCommand;
 extern const Command kCalibrateCommand;

@@ -111,22 +111,9 @@ void write_rows(const ConcurrencyStudy& study, std::ostream& out) {
   table.write(out);
 }
 
-std::string sentence(const Verdict& verdict) {
-  const std::string where =
-      verdict.from == verdict.to ? fmt::format("{}", verdict.from) : fmt::format("{} to {}", verdict.from, verdict.to);
-  const std::string tokens = where + (where == "1" ? " token" : " tokens");
-  if (verdict.winner.empty()) return fmt::format("At {} no strategy is feasible.", tokens);
-  if (verdict.next_best.empty())
-    return fmt::format("At {} {} is the only feasible one asked for.", tokens, verdict.winner);
-  const std::string low = fmt::format("{:.2f}", verdict.lead_min);
-  const std::string high = fmt::format("{:.2f}", verdict.lead_max);
-  return fmt::format("At {} {} is fastest, {} times as fast as {}.", tokens, verdict.winner,
-                     low == high ? low : fmt::format("{} to {}", low, high), fmt::join(verdict.next_best, " or "));
-}
-
 void write_verdict(const ConcurrencyStudy& study, std::ostream& out) {
   out << "\nverdict (* smallest median; factors over the next best)\n";
-  for (const Verdict& verdict : study.verdicts) out << "  " << sentence(verdict) << '\n';
+  for (const Verdict& verdict : study.verdicts) out << "  " << verdict_sentence(verdict) << '\n';
 }
 
 void write_attribution(const ConcurrencyStudy& study, std::ostream& out) {

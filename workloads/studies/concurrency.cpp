@@ -233,6 +233,9 @@ ConcurrencyPoint simulate_point(const ConcurrencyRequest& request, std::int64_t 
         point.duplicate_share += 1 - active / picks;
         point.rows_per_expert += picks / active;
       }
+      for (const std::int64_t rows : layer.rows) {
+        if (rows > 0) ++point.experts_by_rows[rows];
+      }
       ++layers;
     }
     bool matrix_bound = false;
@@ -324,7 +327,7 @@ ConcurrencyStudy run_concurrency_study(const ConcurrencyRequest& request) {
     if (request.progress) request.progress(done, all);
   };
   for (const std::int64_t concurrency : request.concurrencies) {
-    const bool keep_kernels = request.explain && study.points.empty();
+    const bool keep_kernels = request.explain && (request.all_kernels || study.points.empty());
     study.points.push_back(simulate_point(request, concurrency, keep_kernels, step));
   }
   study.verdicts = verdicts_of(study.points, request.strategies);

@@ -43,6 +43,7 @@ struct ConcurrencyRequest {
   PredictOptions options;  // but for its calibration
   std::optional<Calibration> calibration;
   bool explain = false;                                             // keep the kernels of the first concurrency
+  bool all_kernels = false;                                         // of all concurrencies, where explained
   std::function<void(std::size_t done, std::size_t all)> progress;  // routings simulated
 };
 
@@ -113,6 +114,8 @@ struct ConcurrencyPoint {
   double distinct_experts = 0;
   double duplicate_share = 0;  // picks whose expert another pick of the step loads anyway
   double rows_per_expert = 0;  // picks / distinct experts
+  std::map<std::int64_t, std::int64_t>
+      experts_by_rows;  // over all samples (and layers): experts with so many rows, from 1
   Duration bound_median;
   bool matrix_bound = false;  // the bound is of matrix work, not of bytes, in most samples
   std::vector<StrategyRow> rows;

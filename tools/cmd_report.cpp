@@ -1,0 +1,70 @@
+// moesim report: what `run` simulates, as one HTML file to look at.
+#include <fmt/format.h>
+
+#include <memory>
+#include <sstream>
+
+#include "sim/io/input_error.h"
+#include "tools/command_line.h"
+#include "tools/output_file.h"
+#include "tools/progress.h"
+#include "tools/run_request.h"
+#include "traces/measurement.h"
+#include "traces/views/report_html.h"
+
+namespace moesim {
+namespace {
+
+struct ReportFlags {
+  RequestFlags request;
+  std::string out = "report.html";
+  std::vector<std::string> measured;
+};
+
+MeasuredPoints read_measured(const std::vector<std::string>& paths, const ConcurrencyRequest& request) {
+  std::vector<MoeMeasurement> rows;
+  for (const std::string& path : paths) {
+    std::vector<MoeMeasurement> of_file = read_measurements(path);
+    rows.insert(rows.end(), std::make_move_iterator(of_file.begin()), std::make_move_iterator(of_file.end()));
+  }
+  return match_measured(rows, request);
+}
+
+CommandResult report(const ReportFlags& flags) {
+  ConcurrencyRequest request = request_of(flags.request);
+  request.explain = true;
+  request.all_kernels = request.options.scope != Scope::kStep;  // a step's are many
+  const MeasuredPoints measured = read_measured(flags.measured, request);
+  OutputFile file(flags.out, "--out");
+  Progress progress;
+  request.progress = [&](std::size_t done, std::size_t all) { progress.show(done, all); };
+  const ConcurrencyStudy study = run_concurrency_study(request);
+  if (!study.feasible()) {
+    return {.output = "",
+            .complaint = fmt::format("no strategy is feasible: {}", infeasible_reasons(study)),
+            .exit_code = ExitCode::kInfeasible};
+  }
+  std::ostringstream page;
+  write_report_html({.request = request, .study = study, .ladders = {}, .measured = measured}, page);
+  file.write(page.str());
+  return {.output = fmt::format("{}\n", flags.out), .complaint = ""};
+}
+
+std::function<CommandResult()> define(FlagSet& set) {
+  auto flags = std::make_shared<ReportFlags>();
+  flags->request.add(set);
+  set.value("--out", "FILE", flags->out, "The page: one file that needs no network");
+  set.repeated("--measured", "FILE", flags->measured,
+               "Measured times (JSON Lines): those of this very layer are shown");
+  return [flags] { return report(*flags); };
+}
+
+}  // namespace
+
+constinit const Command kReportCommand = {
+    "report", "What run simulates, as one HTML page with charts",
+    "  moesim report --model qwen3.5-397b-a17b-fp8 --device h200 --out report.html\n"
+    "  moesim report --model mixtral-8x7b --scope expert_ffn --measured measurements.jsonl",
+    define};
+
+}  // namespace moesim

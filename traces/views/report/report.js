@@ -1,0 +1,34 @@
+// Puts the page together.
+
+function setTheme(choice) {
+  const dark = choice === "dark" || (choice === "system" && matchMedia("(prefers-color-scheme: dark)").matches);
+  document.documentElement.dataset.theme = dark ? "dark" : "light";
+}
+
+function startTheme() {
+  const choice = () => document.querySelector("#theme input:checked").value;
+  document.getElementById("theme").addEventListener("change", () => setTheme(choice()));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => setTheme(choice()));
+  setTheme(choice());
+}
+
+function startChooser() {
+  const select = document.getElementById("concurrency");
+  data.points.forEach((p, i) => select.append(element("option", { value: i, text: tokensText(p.concurrency) })));
+  select.addEventListener("change", () => choose(Number(select.value)));
+  chosen.listeners.push(() => { select.value = String(chosen.index); });
+}
+
+startTheme();
+startChooser();
+fillVerdict();
+addTimeChart(document.getElementById("time"));
+addAttribution(document.getElementById("where"));
+addLadder(document.getElementById("where"));
+addTimeline(document.getElementById("kernels"));
+addRowsChart(document.getElementById("routing"));
+addAccuracy(document.getElementById("accuracy"));
+addInputs(document.getElementById("inputs"));
+document.getElementById("foot").append(element("p", {
+  text: `moesim ${data.version}. Device file hash ${data.device_hash}, seed ${data.seed}: the same inputs give the same report, byte for byte. This file needs no network and loads nothing.`,
+}), element("p", { text: "Charts are drawn by D3, whose licence stands in this file." }));
