@@ -45,7 +45,7 @@ function attributionFigure(section, { id, title, kinds, amountsOf, reading }) {
         const wide = `${piece.kind.name} ${percentText(share)}`;
         const text = textWidth(wide) <= length - 10 ? wide : label === piece.kind.name ? label : textWidth(percentText(share)) <= length - 8 ? percentText(share) : "";
         if (text) {
-          mark.append("rect").attr("x", from + 3).attr("y", y + 22).attr("width", textWidth(text) + 4).attr("height", 16).attr("rx", 3).attr("fill", piece.kind.look[0]);
+          mark.append("rect").attr("x", from + 3).attr("y", y + 22).attr("width", textWidth(text) + 4).attr("height", 16).attr("rx", 3).style("fill", piece.kind.look[0]);
           mark.append("text").attr("class", "on-mark").attr("x", from + 5).attr("y", y + 34).text(text);
         }
         tells(mark.node(), () => ({ title: `${strategyName(row.strategy)}: ${piece.kind.name}`, lines: [["share", percentText(share)], ["mean time", timeText(piece.amount / data.samples)]] }));
@@ -55,7 +55,7 @@ function attributionFigure(section, { id, title, kinds, amountsOf, reading }) {
     });
     if (!mode.share && bound > 0) {
       const at = x(Math.min(bound, most));
-      svg.append("path").attr("class", "bound").attr("d", `M${at} ${top + 14}V${bottom}`);
+      svg.append("path").attr("class", "bound").attr("d", rows.map((_, r) => `M${at} ${top + r * kPitch + 15}v${kBar + 6}`).join(""));
       const label = `bound ${timeText(bound)}`;
       const flip = at + textWidth(label) + 6 > width;
       svg.append("text").attr("class", "dim").attr("x", at + (flip ? -5 : 5)).attr("y", bottom + 8).attr("text-anchor", flip ? "end" : "start").text(label);

@@ -70,7 +70,7 @@ function svgText(svg, title, reading) {
     }
   });
   const { width, height } = svg.viewBox.baseVal;
-  const page = getComputedStyle(document.documentElement);
+  const page = getComputedStyle(document.body);
   const origin = `moesim ${data.version} · ${data.model} on ${data.device} (${data.device_hash}) · ${data.what} · ${data.routing} routing · seed ${data.seed}`;
   const lines = [...wrapped(reading, width)], feet = wrapped(origin, width);
   const top = kMargin + 24 + lines.length * kLine + 8, bottom = feet.length * kLine + kMargin;
@@ -86,9 +86,9 @@ function svgText(svg, title, reading) {
     if (text) node.textContent = text;
     outer.append(node);
   };
-  const font = page.getPropertyValue("--sans"), ink = page.getPropertyValue("--ink"), dim = page.getPropertyValue("--ink-2");
+  const font = page.fontFamily, ink = page.color, dim = getComputedStyle(document.querySelector(".reading")).color;
   add("title", {}, title);
-  add("rect", { width: whole[0], height: whole[1], fill: page.getPropertyValue("--panel") });
+  add("rect", { width: whole[0], height: whole[1], fill: getComputedStyle(document.querySelector(".card")).backgroundColor });
   add("text", { x: kMargin, y: kMargin + 13, fill: ink, "font-family": font, "font-size": 15, "font-weight": 600 }, title);
   lines.forEach((line, i) => add("text", { x: kMargin, y: kMargin + 34 + i * kLine, fill: dim, "font-family": font, "font-size": 12 }, line));
   copy.setAttribute("x", kMargin);

@@ -47,6 +47,11 @@ function element(name, attributes = {}, ...children) {
   return node;
 }
 
+// The text, with places to break long names at.
+function breakable(text) {
+  return text.split(/(?<=_)/).flatMap((piece, i) => (i === 0 ? [piece] : [element("wbr"), piece]));
+}
+
 function segments(legend, name, options, chosen, onChange) {
   const box = element("fieldset", { class: "segments" }, element("legend", { class: "unseen", text: legend }));
   for (const [value, text] of options) {
@@ -58,11 +63,14 @@ function segments(legend, name, options, chosen, onChange) {
   return box;
 }
 
+const kFonts = (() => {
+  const style = getComputedStyle(document.documentElement);
+  return { name: `11.5px ${style.getPropertyValue("--mono")}`, plain: `12px ${style.getPropertyValue("--sans")}` };
+})();
 const measuring = document.createElement("canvas").getContext("2d");
 // Width of a text in a chart: `kind` "" or "name" (monospaced), as the style sheet has them.
 function textWidth(text, kind = "") {
-  const style = getComputedStyle(document.documentElement);
-  measuring.font = kind === "name" ? `11.5px ${style.getPropertyValue("--mono")}` : `12px ${style.getPropertyValue("--sans")}`;
+  measuring.font = kind === "name" ? kFonts.name : kFonts.plain;
   return measuring.measureText(text).width;
 }
 // The text, or as much of it as fits, or nothing.
@@ -127,7 +135,7 @@ function addPatterns(svg, id) {
 function block(parent, id, look, x, y, width, height) {
   const g = parent.append("g");
   const place = (rect) => rect.attr("x", x).attr("y", y).attr("width", Math.max(0, width)).attr("height", height);
-  place(g.append("rect")).attr("fill", look[0]).attr("class", width > 3 ? "seam" : null);
+  place(g.append("rect")).style("fill", look[0]).attr("class", width > 3 ? "seam" : null);
   if (look[1] !== "solid") place(g.append("rect")).attr("fill", `url(#${id}-${look[1]})`);
   return g;
 }

@@ -1,15 +1,11 @@
 // Puts the page together.
 
-function setTheme(choice) {
-  const dark = choice === "dark" || (choice === "system" && matchMedia("(prefers-color-scheme: dark)").matches);
-  document.documentElement.dataset.theme = dark ? "dark" : "light";
-}
-
+// The colours follow the system (color-scheme) until one of the two is chosen.
 function startTheme() {
-  const choice = () => document.querySelector("#theme input:checked").value;
-  document.getElementById("theme").addEventListener("change", () => setTheme(choice()));
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => setTheme(choice()));
-  setTheme(choice());
+  document.getElementById("theme").addEventListener("change", (event) => {
+    if (event.target.value === "system") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = event.target.value;
+  });
 }
 
 function startChooser() {

@@ -3,7 +3,7 @@
 function fillVerdict() {
   const subject = document.getElementById("subject");
   subject.append(element("strong", { text: data.model }), ` on ${data.device_title}, ${data.what}`);
-  document.getElementById("headline").textContent = data.headline;
+  document.getElementById("headline").append(...breakable(data.headline));
   const sentences = document.getElementById("sentences");
   if (data.verdicts.length > 1) for (const verdict of data.verdicts) sentences.append(element("li", { text: verdict.sentence }));
   const shard = data.tp === 1 && data.ep === 1 ? "the whole layer" : `one device of tp ${data.tp} × ep ${data.ep}`;

@@ -100,7 +100,7 @@ function addTimeline(section) {
           const from = Math.max(0, piece.from), room = Math.min(width, piece.to) - from;
           const text = piece.kernels.length > 1 ? fitted(plural(piece.kernels.length, "kernel"), room - 10) : fitted(kernel.stage || kernel.name, room - 10);
           if (text) {
-            mark.append("rect").attr("x", from + 3).attr("y", top + 3).attr("width", textWidth(text) + 4).attr("height", kBar - 6).attr("rx", 3).attr("fill", effects[kernel.limited_by].look[0]);
+            mark.append("rect").attr("x", from + 3).attr("y", top + 3).attr("width", textWidth(text) + 4).attr("height", kBar - 6).attr("rx", 3).style("fill", effects[kernel.limited_by].look[0]);
             mark.append("text").attr("class", "on-mark").attr("x", from + 5).attr("y", top + 15).text(text);
           }
           tells(mark.node(), () => (piece.kernels.length > 1
