@@ -9,12 +9,14 @@
 #include "sim/io/input_error.h"
 #include "tools/command_line.h"
 #include "tools/common_flags.h"
+#include "tools/ladder_flags.h"
 #include "tools/progress.h"
 #include "tools/routing_flags.h"
 #include "tools/trace_reading.h"
 #include "traces/routing_formats/limits.h"
 #include "traces/views/catalogue.h"
 #include "workloads/studies/concurrency.h"
+#include "workloads/studies/samples.h"
 
 namespace moesim {
 namespace {
@@ -42,6 +44,7 @@ struct RunFlags {
   ModelFlags model_flags;
   HardwareFlags hardware;
   CalibrationFlags calibration;
+  LadderFlags ladder;
   bool explain = false;
   std::string format = "table";
 };
@@ -151,6 +154,7 @@ ConcurrencyRequest request_of(const RunFlags& flags) {
   request.tp = parse_whole("--tp", flags.tp, 1, kMostDevices);
   request.ep = parse_whole("--ep", flags.ep, 1, kMostDevices);
   request.explain = flags.explain;
+  flags.ladder.apply(request);
 
   request.model = flags.model_flags.load(flags.model);
   request.model_overrides = flags.model_flags.overrides;
@@ -190,6 +194,9 @@ CommandResult run(const RunFlags& flags) {
   const ConcurrencyView& view = find_concurrency_view(flags.format);
   if (flags.explain && !view.shows_kernels) {
     throw InputError({"--explain", "", fmt::format("--format {}", view.name), "--format table or json", ""});
+  }
+  if (flags.ladder.ladder && !view.shows_kernels) {
+    throw InputError({"--ladder", "", fmt::format("--format {}", view.name), "--format table or json", ""});
   }
   ConcurrencyRequest request = request_of(flags);
   Progress progress;
@@ -238,7 +245,9 @@ std::function<CommandResult()> define(FlagSet& set) {
   flags->model_flags.add(set);
   flags->hardware.add(set);
   flags->calibration.add(set);
-  set.on("--explain", flags->explain, "Also where the time goes, and the kernels at the first concurrency");
+  flags->ladder.add(set);
+  set.on("--explain", flags->explain,
+         "Also where the time goes and, at the first concurrency, the kernels and the speed-up ladder");
   std::vector<std::string> formats;
   for (const ConcurrencyView& view : concurrency_views()) formats.emplace_back(view.name);
   set.value("--format", fmt::format("{}", fmt::join(formats, "|")), flags->format, "How to print");
