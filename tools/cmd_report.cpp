@@ -30,6 +30,18 @@ MeasuredPoints read_measured(const std::vector<std::string>& paths, const Concur
   return match_measured(rows, request);
 }
 
+// At each concurrency; of a step, whose many layers take their time, at the first alone.
+std::vector<LadderOrInfeasible> climb_ladders(const ConcurrencyRequest& request, const ConcurrencyStudy& study) {
+  std::vector<LadderOrInfeasible> ladders;
+  if (study.ladder) ladders.push_back(*study.ladder);
+  if (request.options.scope == Scope::kStep) return ladders;
+  for (std::size_t i = 1; i < study.points.size(); ++i) {
+    const auto ends = ladder_ends(request, study.points[i]);
+    if (ends) ladders.push_back(ladder_between(request, study.points[i].concurrency, ends->first, ends->second));
+  }
+  return ladders;
+}
+
 CommandResult report(const ReportFlags& flags) {
   ConcurrencyRequest request = request_of(flags.request);
   request.explain = true;
@@ -45,7 +57,8 @@ CommandResult report(const ReportFlags& flags) {
             .exit_code = ExitCode::kInfeasible};
   }
   std::ostringstream page;
-  write_report_html({.request = request, .study = study, .ladders = {}, .measured = measured}, page);
+  write_report_html(
+      {.request = request, .study = study, .ladders = climb_ladders(request, study), .measured = measured}, page);
   file.write(page.str());
   return {.output = fmt::format("{}\n", flags.out), .complaint = ""};
 }

@@ -24,6 +24,9 @@ CommandResult run(const RunFlags& flags) {
   if (flags.explain && !view.shows_kernels) {
     throw InputError({"--explain", "", fmt::format("--format {}", view.name), "--format table or json", ""});
   }
+  if (flags.request.ladder.ladder && !view.shows_kernels) {
+    throw InputError({"--ladder", "", fmt::format("--format {}", view.name), "--format table or json", ""});
+  }
   ConcurrencyRequest request = request_of(flags.request);
   request.explain = flags.explain;
   Progress progress;
@@ -42,7 +45,8 @@ CommandResult run(const RunFlags& flags) {
 std::function<CommandResult()> define(FlagSet& set) {
   auto flags = std::make_shared<RunFlags>();
   flags->request.add(set);
-  set.on("--explain", flags->explain, "Also where the time goes, and the kernels at the first concurrency");
+  set.on("--explain", flags->explain,
+         "Also where the time goes and, at the first concurrency, the kernels and the speed-up ladder");
   std::vector<std::string> formats;
   for (const ConcurrencyView& view : concurrency_views()) formats.emplace_back(view.name);
   set.value("--format", fmt::format("{}", fmt::join(formats, "|")), flags->format, "How to print");

@@ -9,6 +9,7 @@
 #include "tools/command_line.h"
 #include "tools/trace_reading.h"
 #include "traces/routing_formats/limits.h"
+#include "workloads/studies/samples.h"
 
 namespace moesim {
 namespace {
@@ -144,6 +145,7 @@ void RequestFlags::add(FlagSet& set) {
   model_flags.add(set);
   hardware.add(set);
   calibration.add(set);
+  ladder.add(set);
 }
 
 ConcurrencyRequest request_of(const RequestFlags& flags) {
@@ -160,6 +162,7 @@ ConcurrencyRequest request_of(const RequestFlags& flags) {
       static_cast<std::uint64_t>(parse_whole("--seed", flags.seed, 0, std::numeric_limits<std::int64_t>::max()));
   request.tp = parse_whole("--tp", flags.tp, 1, kMostDevices);
   request.ep = parse_whole("--ep", flags.ep, 1, kMostDevices);
+  flags.ladder.apply(request);
 
   request.model = flags.model_flags.load(flags.model);
   request.model_overrides = flags.model_flags.overrides;

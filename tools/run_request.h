@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tools/common_flags.h"
+#include "tools/ladder_flags.h"
 #include "tools/routing_flags.h"
 #include "workloads/studies/concurrency.h"
 
@@ -27,6 +28,7 @@ struct RequestFlags {
   ModelFlags model_flags;
   HardwareFlags hardware;
   CalibrationFlags calibration;
+  LadderFlags ladder;
 
   void add(FlagSet& set);
 };

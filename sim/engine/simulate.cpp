@@ -84,8 +84,12 @@ class Engine {
 
  private:
   [[nodiscard]] const Kernel& kernel(std::uint32_t k) const { return plan_.kernels()[k]; }
-  [[nodiscard]] std::int64_t scaled(Duration d) const { return std::llround(d.as_double() / cuts_); }
+  // Of a prologue or epilogue, picoseconds.
+  [[nodiscard]] std::int64_t scaled(Duration d) const {
+    return without_.has(Effect::kFill) ? 0 : std::llround(d.as_double() / cuts_);
+  }
 
+  [[nodiscard]] std::vector<std::vector<std::uint32_t>> leave_out_helpers();
   void consider_launch(std::uint32_t k);
   void wait_over(std::uint32_t k);
   void release_parked(std::uint32_t k);
@@ -139,23 +143,24 @@ Engine::Engine(const ExecutionPlan& plan, const Machine& machine, const Simulate
       meter_(plan.kernels().size()),
       successors_(plan.kernels().size()) {
   if (without_.has(Effect::kTail)) cuts_ = kTailCuts;
-  const auto& offsets = plan.predecessor_offsets();
+  const std::vector<std::vector<std::uint32_t>> predecessors = leave_out_helpers();
   for (std::uint32_t k = 0; k < states_.size(); ++k) {
     KernelState& s = states_[k];
-    s.remaining = kernel(k).items() * static_cast<std::int64_t>(cuts_);
-    s.unfinished = s.remaining;
     s.slots = slots_beside(machine, kernel(k).footprint, {});
     if (kernel(k).schedule.max_resident) s.slots = std::min(s.slots, *kernel(k).schedule.max_resident);
     s.slots -= s.slots % kernel(k).gang;
     MOESIM_CHECK(s.slots > 0);  // a strategy that does not fit is infeasible before it gets here
+    s.result.slots = s.slots;
+    if (s.done) continue;
+    s.remaining = kernel(k).items() * static_cast<std::int64_t>(cuts_);
+    s.unfinished = s.remaining;
     const std::int64_t wave = std::min(s.slots, s.remaining);
     const std::int64_t cohorts = cohorts_per_wave(s.remaining, s.slots);
     s.quantum = std::max(kernel(k).gang, (wave + cohorts - 1) / cohorts / kernel(k).gang * kernel(k).gang);
     s.result.items = s.remaining;
-    s.result.slots = s.slots;
-    s.predecessors_running = offsets[k + 1] - offsets[k];
+    s.predecessors_running = static_cast<std::uint32_t>(predecessors[k].size());
     s.predecessors_starting = s.predecessors_running;
-    for (std::uint32_t i = offsets[k]; i < offsets[k + 1]; ++i) successors_[plan.predecessors()[i]].push_back(k);
+    for (const std::uint32_t before : predecessors[k]) successors_[before].push_back(k);
     for (const ItemGroup& group : kernel(k).groups) {
       if (!group.after.empty() && s.group_unfinished.empty()) {
         for (const ItemGroup& g : kernel(k).groups) {
@@ -164,6 +169,28 @@ Engine::Engine(const ExecutionPlan& plan, const Machine& machine, const Simulate
       }
     }
   }
+}
+
+// The predecessors of each kernel. Helpers that are left out are done before time begins; what followed them follows what
+// they followed.
+std::vector<std::vector<std::uint32_t>> Engine::leave_out_helpers() {
+  std::vector<std::vector<std::uint32_t>> predecessors(states_.size());
+  const auto& offsets = plan_.predecessor_offsets();
+  for (const std::uint32_t k : plan_.order()) {
+    std::vector<std::uint32_t>& list = predecessors[k];
+    for (std::uint32_t i = offsets[k]; i < offsets[k + 1]; ++i) {
+      const std::uint32_t before = plan_.predecessors()[i];
+      if (states_[before].done) {
+        list.insert(list.end(), predecessors[before].begin(), predecessors[before].end());
+      } else {
+        list.push_back(before);
+      }
+    }
+    std::sort(list.begin(), list.end());
+    list.erase(std::unique(list.begin(), list.end()), list.end());
+    states_[k].done = without_.has(Effect::kHelpers) && kernel(k).helper;
+  }
+  return predecessors;
 }
 
 // Pushes the launch of k when its predecessors allow it.
@@ -336,7 +363,7 @@ void Engine::start_cohort(std::uint32_t k, std::int64_t items, std::int64_t leve
     before = scaled(c.prologue_before) + (first_on_slot ? scaled(c.first_prologue) : 0);
     cohort.after_wait = scaled(c.prologue_after);
   }
-  if (first_on_slot) {
+  if (first_on_slot && !without_.has(Effect::kFill)) {
     const double rounds = std::max(1.0, static_cast<double>(c.steps) / c.stages);
     const auto wave = static_cast<double>(std::min(s.slots, s.started + s.remaining));
     const double fill = fill_seconds(machine_, flows_[cohort.flow].flow, wave, rounds);
@@ -519,7 +546,7 @@ void Engine::advance(std::int64_t to) {
 
 SimulationResult Engine::run() {
   for (const std::uint32_t k : plan_.order()) {
-    if (states_[k].predecessors_running == 0) {
+    if (states_[k].predecessors_running == 0 && !states_[k].done) {
       states_[k].wait_over = true;
       consider_launch(k);
     }

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/engine/flow_physics.h"
+#include "sim/engine/effects.h"
 #include "sim/engine/machine.h"
 #include "sim/plan/execution_plan.h"
 #include "sim/timeline/attribution.h"
@@ -24,7 +24,7 @@ namespace moesim {
 struct SimulateOptions {
   bool cohorts = true;        // false: every item is its own cohort (slow; times agree within 0.5 %)
   bool record_spans = false;  // fill SimulationResult::timeline
-  std::uint32_t without = 0;  // Effects (flow_physics.h), or-ed: what a run leaves out, to check what it costs
+  EffectSet without;          // what the run leaves out, to tell what that costs
 };
 
 struct KernelResult {

@@ -13,7 +13,7 @@ using namespace testkit;
 
 SimulateOptions leaving_out(Effect effect) {
   SimulateOptions options;
-  options.without = static_cast<std::uint32_t>(effect);
+  options.without.add(effect);
   return options;
 }
 

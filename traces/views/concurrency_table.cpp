@@ -8,6 +8,7 @@
 #include "sim/units/parse_quantity.h"
 #include "traces/views/catalogue.h"
 #include "traces/views/concurrency_text.h"
+#include "traces/views/ladder_views.h"
 #include "traces/views/step_table.h"
 #include "traces/views/text_table.h"
 
@@ -33,6 +34,7 @@ void write_provenance(const Provenance& p, std::ostream& out) {
   out << fmt::format("device   {}: {} ({}, {}), clock {}\n", p.device, p.device_title, p.device_file, p.device_hash,
                      format_quantity(p.clock_hz, Dimension::kFrequency));
   for (const std::string& assignment : p.overrides) out << fmt::format("set      {}\n", assignment);
+  if (!p.without.empty()) out << fmt::format("without  {}\n", fmt::join(p.without, ", "));
   if (p.step) write_step_provenance(*p.step, out);
   out << fmt::format("routing  {}, {} sample{}, seed {}\n", p.routing, p.samples, p.samples == 1 ? "" : "s", p.seed);
   std::vector<std::string> fitted;
@@ -160,6 +162,7 @@ struct KernelGroup {
 std::vector<KernelGroup> group_kernels(const std::vector<KernelSummary>& kernels) {
   std::vector<KernelGroup> groups;
   for (const KernelSummary& kernel : kernels) {
+    if (kernel.result.items == 0) continue;  // left out
     auto group = std::find_if(groups.begin(), groups.end(),
                               [&](const KernelGroup& g) { return g.name == kernel.name && g.stage == kernel.stage; });
     if (group == groups.end()) {
@@ -222,9 +225,11 @@ void write_concurrency_table(const ConcurrencyStudy& study, std::ostream& out) {
     write_footnotes(study, out);
   }
   write_verdict(study, out);
-  if (!study.explained) return;
-  write_attribution(study, out);
-  write_kernels(study.points.front(), out);
+  if (study.explained) {
+    write_attribution(study, out);
+    write_kernels(study.points.front(), out);
+  }
+  if (study.ladder) write_ladder(*study.ladder, out);
 }
 
 }  // namespace moesim

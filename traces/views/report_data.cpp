@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "traces/views/concurrency_text.h"
+#include "traces/views/ladder_views.h"
 #include "traces/views/numbers.h"
 #include "traces/views/report_inputs.h"
 #include "traces/views/step_table.h"
@@ -109,15 +110,23 @@ Json point_json(const ConcurrencyPoint& point, bool step) {
 Json rungs_json(const std::vector<LadderRung>& rungs) {
   Json list = Json::array();
   for (const LadderRung& rung : rungs) {
-    list.push_back({{"effect", rung.effect}, {"slower_ps", rung.slower.value()}, {"faster_ps", rung.faster.value()}});
+    list.push_back({{"effect", rung.effect},
+                    {"title", ladder_title(rung)},
+                    {"slower_ps", rung.slower.value()},
+                    {"faster_ps", rung.faster.value()}});
   }
   return list;
 }
 
-Json ladders_json(const std::vector<ReportLadder>& ladders) {
+Json ladders_json(const std::vector<LadderOrInfeasible>& ladders) {
   Json list = Json::array();
-  for (const auto& [concurrency, ladder] : ladders) {
-    list.push_back({{"concurrency", concurrency},
+  for (const LadderOrInfeasible& result : ladders) {
+    if (const auto* infeasible = std::get_if<Infeasible>(&result)) {
+      list.push_back({{"reason", infeasible->reason}});
+      continue;
+    }
+    const auto& ladder = std::get<Ladder>(result);
+    list.push_back({{"concurrency", ladder.concurrency},
                     {"slower", ladder.slower},
                     {"faster", ladder.faster},
                     {"slower_ps", ladder.slower_time.value()},

@@ -1,7 +1,6 @@
 // What the HTML report shows, as one JSON object: the page is this and a template.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,15 +10,10 @@
 
 namespace moesim {
 
-struct ReportLadder {
-  std::int64_t concurrency = 0;
-  Ladder ladder;
-};
-
 struct Report {
   const ConcurrencyRequest& request;
-  const ConcurrencyStudy& study;      // of the request, explained
-  std::vector<ReportLadder> ladders;  // in order of concurrency
+  const ConcurrencyStudy& study;            // of the request, explained
+  std::vector<LadderOrInfeasible> ladders;  // at most one a concurrency
   MeasuredPoints measured;
 };
 

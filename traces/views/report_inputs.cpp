@@ -46,6 +46,7 @@ Json run_rows(const ConcurrencyRequest& request, const Provenance& p) {
     add("layers", fmt::format("{} of {}, {} of them MoE", p.step->layers, p.step->layers_of_model, p.moe_layers),
         "--layers");
   }
+  if (!p.without.empty()) add("effects left out", fmt::format("{}", fmt::join(p.without, ", ")), "--without");
   add("launch", p.launch, "--launch");
   add("clock", format_quantity(p.clock_hz, Dimension::kFrequency),
       request.options.clock_hz ? "--clock" : "clock.boost of the device");

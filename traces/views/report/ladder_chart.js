@@ -1,16 +1,14 @@
 // The speed-up ladder: from the slower strategy's time down to the faster one's, a rung an effect.
 
-const kRestName = "what remains: the stream of bytes";
-function rungName(rung) {
-  const known = data.effects.find((e) => e.key === rung.effect);
-  return rung.effect === "" ? kRestName : known ? known.name : rung.effect;
-}
-
 function addLadder(section) {
-  if (data.ladders.length === 0) return;
+  const climbed = data.ladders.filter((l) => l.rungs);
+  if (climbed.length === 0) {
+    if (data.ladders.length > 0) section.append(element("p", { class: "note", text: `There is no speed-up ladder: ${data.ladders[0].reason}` }));
+    return;
+  }
   const mode = { reverse: false };
-  const ladder = () => data.ladders.find((l) => l.concurrency === point().concurrency) || data.ladders[0];
-  const rungsOf = () => (mode.reverse ? ladder().reverse_rungs : ladder().rungs);
+  const ladder = () => climbed.find((l) => l.concurrency === point().concurrency) || climbed[0];
+  const rungsOf = () => (mode.reverse ? ladder().reverse_rungs : ladder().rungs).filter((rung) => rung.slower_ps !== 0 || rung.faster_ps !== 0);
   const gain = (rung) => rung.slower_ps - rung.faster_ps;
 
   function draw(svg, width) {
@@ -24,7 +22,7 @@ function addLadder(section) {
     let at = l.slower_ps;
     const steps = [{ name: l.slower, from: 0, to: l.slower_ps, whole: true }];
     for (const rung of rungs) {
-      steps.push({ name: rungName(rung), from: at, to: at - gain(rung), rung });
+      steps.push({ name: rung.title, from: at, to: at - gain(rung), rung });
       at -= gain(rung);
     }
     steps.push({ name: l.faster, from: 0, to: l.faster_ps, whole: true });
@@ -55,12 +53,12 @@ function addLadder(section) {
     reading: () => {
       const l = ladder(), whole = l.slower_ps - l.faster_ps;
       const best = [...rungsOf()].sort((a, b) => gain(b) - gain(a)).slice(0, 2).filter((r) => gain(r) > 0);
-      const said = best.map((r) => `${rungName(r)} (${percentText(gain(r) / whole)})`);
+      const said = best.map((r) => `${r.title} (${percentText(gain(r) / whole)})`);
       return `Of the ${timeText(whole)} between them ${listText(said)} make the most. Each rung is what leaving one effect out of both simulations changes, in the order shown; the rungs sum to the difference exactly.`;
     },
     table: () => ({
       columns: [{ name: "tokens" }, { name: "order", text: true }, { name: "effect", text: true }, { name: `${ladder().slower}_us`, digits: 3 }, { name: `${ladder().faster}_us`, digits: 3 }, { name: "saved_us", digits: 3 }],
-      rows: [["stated", ladder().rungs], ["reverse", ladder().reverse_rungs]].flatMap(([order, rungs]) => rungs.map((rung) => [ladder().concurrency, order, rungName(rung),
+      rows: [["stated", ladder().rungs], ["reverse", ladder().reverse_rungs]].flatMap(([order, rungs]) => rungs.map((rung) => [ladder().concurrency, order, rung.title,
         rung.slower_ps / kPsPerUs, rung.faster_ps / kPsPerUs, gain(rung) / kPsPerUs])),
     }),
     controls: (redraw) => [segments("Order of the effects", "ladder-mode", [["stated", "Stated order"], ["reverse", "Reverse"]], "stated", (value) => {
