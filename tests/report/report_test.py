@@ -3,7 +3,9 @@
 Screenshots and saved files stay in FOLDER, to be looked at.
 """
 
+import base64
 import csv
+import io
 import json
 import pathlib
 import subprocess
@@ -86,7 +88,6 @@ class ReportTest(unittest.TestCase):
         return charts
 
     def picture(self, png):
-        import base64
         helper = self.browser.page(100, 100)
         helper.evaluate(PROBES)
         found = helper.evaluate(f"probes.picture('{base64.b64encode(png).decode()}')")
@@ -218,7 +219,7 @@ class ReportTest(unittest.TestCase):
         page = self.open()
         files = {f.name.split("-chart-")[1]: f for f in self.downloads(page, '[aria-label^="Save as CSV"]')}
         self.assertEqual({"time.csv", "effects.csv", "ladder.csv", "kernels.csv", "rows.csv"}, set(files))
-        tables = {name: list(csv.DictReader(file.open(newline=""))) for name, file in files.items()}
+        tables = {name: list(csv.DictReader(io.StringIO(file.read_bytes().decode(), newline=""))) for name, file in files.items()}
         study = json.loads(moesim("run", *WHOLE, "--format", "json", "--explain"))
         times = {(str(r["concurrency"]), r["strategy"]): r for r in study["rows"] if r["feasible"]}
         simulated = [r for r in tables["time.csv"] if r["winner"] != "measured"]
@@ -232,8 +233,8 @@ class ReportTest(unittest.TestCase):
             self.assertAlmostEqual(float(row["mean_us"]), sum(pieces), places=5)
             self.assertAlmostEqual(times[row["tokens"], row["strategy"]]["time_ps_sum"] / 3e6, float(row["mean_us"]), places=5)
         ladder = study["ladder"]
-        stated = [r for r in tables["ladder.csv"] if r["order"] == "stated"]
-        gain = (ladder["slower_time_ps"] - ladder["faster_time_ps"]) / 1e6
+        stated = [r for r in tables["ladder.csv"] if r["order"] == "stated" and r["tokens"] == "1"]
+        gain = ladder["gain_ps"] / 1e6
         self.assertAlmostEqual(gain, sum(float(r["saved_us"]) for r in stated), places=5)
         self.assertEqual({"1"}, {r["tokens"] for r in tables["kernels.csv"]})
         self.assertEqual(sum(len(r.get("kernels_first_sample", [])) for r in study["rows"]), len(tables["kernels.csv"]))
@@ -266,11 +267,24 @@ class ReportTest(unittest.TestCase):
             self.assertEqual(width, page.evaluate("document.documentElement.scrollWidth"))
             self.check_quiet(page, path)
 
-    def test_draws_strategies_that_are_not_feasible(self):
-        path = make("part.html", ["--model", "mixtral-8x7b", "--device", "mi300x", "--concurrency", "1,3", "--samples", "2"])
+    def test_says_what_is_not_feasible(self):
+        too_big = "grouped_gemm:block_n=512,block_k=1024,num_stages=16"
+        path = make("part.html", ["--model", "mixtral-8x7b", "--concurrency", "1,3", "--samples", "2", "--strategy", f"{too_big},stream_gemv,auto"])
         page = self.open(path)
         self.check_charts(page, 4)
+        self.assertIn("do not fit", page.evaluate("document.getElementById('time').innerText"))
         self.assertEqual([], page.evaluate("probes.faint(4.5)")["found"])
+        self.check_quiet(page, path)
+
+    def test_draws_concurrencies_at_which_nothing_is_feasible(self):
+        path = make("full.html", ["--model", "mixtral-8x7b", "--scope", "step", "--layers", "2", "--context", "2000000", "--concurrency", "1,64", "--strategy", "grouped_gemm"])
+        page = self.open(path)
+        self.assertIn("nothing is feasible at 64 tokens", page.evaluate("document.querySelector('h1').innerText"))
+        self.check_charts(page, 5)
+        for action in ("const s = document.getElementById('concurrency'); s.value = '1'; s.dispatchEvent(new Event('change'))",
+                       "document.querySelector('[name=time-mode][value=relative]').click()"):
+            page.evaluate(f"(() => {{ {action}; }})()")
+            page.settle()
         self.check_quiet(page, path)
 
 

@@ -48,17 +48,18 @@ std::string verdict_sentence(const Verdict& verdict) {
 std::string headline(const std::vector<Verdict>& verdicts) {
   if (verdicts.size() == 1) return verdict_sentence(verdicts.front());
   std::string text;
+  bool said = false;  // that what is named is fastest
   for (const Verdict& verdict : verdicts) {
     const bool first = &verdict == &verdicts.front();
     const bool last = &verdict == &verdicts.back();
-    const char* separator = first ? "" : last ? " and " : ", ";
+    text += first ? "" : last ? " and " : ", ";
     if (verdict.winner.empty()) {
-      text += fmt::format("{}nothing is feasible at {}", separator, token_range(verdict));
+      text += fmt::format("{} is feasible at {}", first ? "Nothing" : "nothing", token_range(verdict));
     } else {
-      text += fmt::format("{}{}{} at {}", separator, verdict.winner, first ? " is fastest" : "", token_range(verdict));
+      text += fmt::format("{}{} at {}", verdict.winner, said ? "" : " is fastest", token_range(verdict));
+      said = true;
     }
   }
-  if (verdicts.front().winner.empty()) text[0] = 'N';
   return text + ".";
 }
 

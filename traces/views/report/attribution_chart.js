@@ -55,7 +55,7 @@ function attributionFigure(section, { id, title, kinds, amountsOf, reading }) {
     });
     if (!mode.share && bound > 0) {
       const at = x(Math.min(bound, most));
-      svg.append("path").attr("class", "bound").attr("d", rows.map((_, r) => `M${at} ${top + r * kPitch + 15}v${kBar + 6}`).join(""));
+      svg.append("path").attr("class", "notch").attr("d", rows.map((_, r) => `M${at} ${top + r * kPitch + 13}v5m0 ${kBar}v4`).join(""));
       const label = `bound ${timeText(bound)}`;
       const flip = at + textWidth(label) + 6 > width;
       svg.append("text").attr("class", "dim").attr("x", at + (flip ? -5 : 5)).attr("y", bottom + 8).attr("text-anchor", flip ? "end" : "start").text(label);

@@ -45,7 +45,7 @@ function fileName(id, extension) {
 }
 
 const kKeptStyles = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity", "opacity", "font-family",
-  "font-size", "font-weight", "text-anchor", "shape-rendering"];
+  "font-size", "font-weight", "text-anchor", "shape-rendering", "paint-order"];
 
 function wrapped(text, width) {
   const lines = [""];
@@ -116,10 +116,12 @@ function addFigure(section, spec) {
   function redraw() {
     heading.textContent = title();
     reading.textContent = spec.reading();
-    canvas.replaceChildren();
-    const svg = d3.select(canvas).append("svg").attr("role", "group").attr("aria-labelledby", `${spec.id}-title ${spec.id}-reading`);
-    const height = spec.draw(svg, width);
-    svg.attr("viewBox", `0 0 ${width} ${height}`);
+    keepingFocus(canvas, () => {
+      canvas.replaceChildren();
+      const svg = d3.select(canvas).append("svg").attr("role", "group").attr("aria-labelledby", `${spec.id}-title ${spec.id}-reading`);
+      const height = spec.draw(svg, width);
+      svg.attr("viewBox", `0 0 ${width} ${height}`);
+    });
     if (details.open) fill();
   }
   function fill() {

@@ -205,25 +205,33 @@ function roving(group, label, nodes) {
   group.setAttribute("aria-label", `${label}. Arrow keys go through it.`);
   nodes.forEach((node, i) => {
     node.setAttribute("tabindex", i === 0 ? "0" : "-1");
+    node.addEventListener("focus", () => {
+      for (const other of nodes) other.setAttribute("tabindex", other === node ? "0" : "-1");
+    });
     node.addEventListener("keydown", (event) => {
       const steps = { ArrowRight: i + 1, ArrowDown: i + 1, ArrowLeft: i - 1, ArrowUp: i - 1, Home: 0, End: nodes.length - 1 };
       if (!(event.key in steps) || event.ctrlKey || event.metaKey || event.altKey) return;
       event.preventDefault();
-      const next = nodes[Math.max(0, Math.min(nodes.length - 1, steps[event.key]))];
-      node.setAttribute("tabindex", "-1");
-      next.setAttribute("tabindex", "0");
-      next.focus();
+      nodes[Math.max(0, Math.min(nodes.length - 1, steps[event.key]))].focus();
     });
   });
+}
+// Draws anew without losing the focus: the mark of the same label has it again.
+function keepingFocus(node, draw) {
+  const held = node.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
+  draw();
+  if (held === null) return;
+  const again = [...node.querySelectorAll("[tabindex]")].find((mark) => mark.getAttribute("aria-label") === held);
+  if (again) again.focus({ preventScroll: true });
 }
 document.addEventListener("keydown", (event) => { if (event.key === "Escape") hideTip(); });
 window.addEventListener("scroll", hideTip, { passive: true });
 
 // ---- the concurrency whose details are shown
 
-const chosen = { index: 0, listeners: [] };
-function point() { return data.points[chosen.index]; }
 function feasibleRows(p) { return p.rows.filter((row) => row.median_ps !== undefined); }
+const chosen = { index: data.points.findIndex((p) => feasibleRows(p).length > 0), listeners: [] };
+function point() { return data.points[chosen.index]; }
 function choose(index) {
   if (index === chosen.index) return;
   chosen.index = index;

@@ -1,5 +1,7 @@
 // The speed-up ladder: from the slower strategy's time down to the faster one's, a rung an effect.
 
+const kCutFrom = 0.7;  // share of the longest bar
+
 function addLadder(section) {
   const climbed = data.ladders.filter((l) => l.rungs);
   if (climbed.length === 0) {
@@ -26,25 +28,37 @@ function addLadder(section) {
       at -= gain(rung);
     }
     steps.push({ name: l.faster, from: 0, to: l.faster_ps, whole: true });
-    const most = Math.max(...steps.map((s) => Math.max(s.from, s.to)));
-    const kPitch = 42, kBar = 18, top = legendHeight + 12;
-    const x = d3.scaleLinear().domain([0, most]).range([0, width - 2]);
+    const ends = steps.flatMap((s) => (s.whole ? [s.to] : [s.from, s.to])), most = Math.max(...ends), least = Math.min(...ends);
+    // Of alike times the whole bars are cut, so that the rungs between can be seen.
+    const cut = least > kCutFrom * most ? least - (most - least) * 0.15 : 0;
+    const wide = width > 640, labels = wide ? Math.min(260, 14 + Math.max(...steps.map((s) => textWidth(s.name, s.whole ? "name" : "")))) : 0;
+    const kBar = 18, pitch = wide ? 27 : 42, offset = wide ? 4 : 17, kValue = 84, top = legendHeight + 12, bottom = top + steps.length * pitch;
+    const x = d3.scaleLinear().domain([cut, most]).range([labels, width - (wide ? kValue : 2)]);
+    const axis = svg.append("g").attr("aria-hidden", "true");
+    for (const tick of x.ticks(wide ? 8 : 4)) {
+      axis.append("path").attr("class", "grid").attr("d", `M${x(tick)} ${top}V${bottom}`);
+      axis.append("text").attr("class", "dim").attr("x", x(tick)).attr("y", bottom + 15).attr("text-anchor", x(tick) < 12 ? "start" : x(tick) > width - 20 ? "end" : "middle").text(fixed(inUnit(tick), inUnit(most - cut) < 10 ? 1 : 0));
+    }
     const g = svg.append("g");
     const nodes = steps.map((step, i) => {
-      const y = top + i * kPitch, low = Math.min(step.from, step.to), high = Math.max(step.from, step.to);
+      const y = top + i * pitch, low = Math.max(cut, Math.min(step.from, step.to)), high = Math.max(step.from, step.to);
       const saved = step.from - step.to;
-      const value = step.whole ? timeText(step.to) : `${saved >= 0 ? "−" : "+"}${timeText(Math.abs(saved))}`;
-      svg.append("text").attr("class", step.whole ? "name strong" : "dim").attr("y", y + 11).text(fitted(step.name, width - textWidth(value) - 16, step.whole ? "name" : ""));
-      svg.append("text").attr("class", step.whole ? "strong" : "dim").attr("x", width).attr("y", y + 11).attr("text-anchor", "end").text(value);
-      if (i + 1 < steps.length) svg.append("path").attr("class", "link").attr("d", `M${x(step.to)} ${y + 17 + kBar}V${y + 17 + kPitch}`);
+      const size = timeText(Math.abs(saved)), sign = /[1-9]/.test(size) ? (saved > 0 ? "−" : "+") : "";
+      const value = step.whole ? timeText(step.to) : `${sign}${size}`;
+      const baseline = wide ? y + offset + 13 : y + 11;
+      svg.append("text").attr("class", step.whole ? "name strong" : "dim").attr("y", baseline).text(fitted(step.name, wide ? labels - 8 : width - textWidth(value) - 16, step.whole ? "name" : ""));
+      svg.append("text").attr("class", step.whole ? "strong" : "dim").attr("x", width).attr("y", baseline).attr("text-anchor", "end").text(value);
+      if (i + 1 < steps.length) svg.append("path").attr("class", "link").attr("d", `M${x(step.to)} ${y + offset + kBar}V${y + offset + pitch}`);
       const look = step.whole ? ["var(--line-2)", "solid"] : saved >= 0 ? ["#7fd1b9", "solid"] : ["#f2a65a", "diagonal"];
-      const mark = block(g, id, look, x(low), y + 17, Math.max(1.5, x(high) - x(low)), kBar).attr("class", "mark");
-      tells(mark.node(), () => ({ title: step.name, lines: step.whole ? [["time", timeText(step.to)]] : [[saved >= 0 ? "saves" : "loses", timeText(Math.abs(saved))],
+      const mark = block(g, id, look, x(low), y + offset, Math.max(1.5, x(high) - x(low)), kBar).attr("class", "mark");
+      if (step.whole && cut > 0) mark.append("path").attr("class", "tear").attr("d", `M${x(cut) + 10} ${y + offset - 2}l5 5.5l-5 5.5l5 5.5l-5 5.5`);
+      tells(mark.node(), () => ({ title: step.name, lines: step.whole ? [["time", timeText(step.to)]] : [[saved >= 0 ? "saves" : "loses", size],
         ["of the difference", percentText(saved / (l.slower_ps - l.faster_ps))], [`costs ${l.slower}`, timeText(step.rung.slower_ps)], [`costs ${l.faster}`, timeText(step.rung.faster_ps)]] }));
       return mark.node();
     });
+    axis.append("text").attr("class", "dim").attr("x", width).attr("y", bottom + 32).attr("text-anchor", "end").text(`mean time, ${timeUnit.name}${cut > 0 ? "; bars are cut, the axis does not start at zero" : ""}`);
     roving(g.node(), `From ${l.slower} to ${l.faster}`, nodes);
-    return top + steps.length * kPitch + 4;
+    return bottom + 38;
   }
 
   addFigure(section, {
@@ -54,7 +68,9 @@ function addLadder(section) {
       const l = ladder(), whole = l.slower_ps - l.faster_ps;
       const best = [...rungsOf()].sort((a, b) => gain(b) - gain(a)).slice(0, 2).filter((r) => gain(r) > 0);
       const said = best.map((r) => `${r.title} (${percentText(gain(r) / whole)})`);
-      return `Of the ${timeText(whole)} between them ${listText(said)} make the most. Each rung is what leaving one effect out of both simulations changes, in the order shown; the rungs sum to the difference exactly.`;
+      const of = l.samples === 1 ? "the first routing" : `the mean of ${l.samples} routings`;
+      const most = said.length === 0 ? "no effect stands out" : `the most comes from ${listText(said)}`;
+      return `Of the ${timeText(whole)} between them, in ${of}, ${most}. Each rung is what leaving one effect out of both simulations changes, in the order shown; the rungs sum to the difference exactly.`;
     },
     table: () => ({
       columns: [{ name: "tokens" }, { name: "order", text: true }, { name: "effect", text: true }, { name: `${ladder().slower}_us`, digits: 3 }, { name: `${ladder().faster}_us`, digits: 3 }, { name: "saved_us", digits: 3 }],

@@ -11,6 +11,7 @@ function startTheme() {
 function startChooser() {
   const select = document.getElementById("concurrency");
   data.points.forEach((p, i) => select.append(element("option", { value: i, text: tokensText(p.concurrency) })));
+  select.value = String(chosen.index);
   select.addEventListener("change", () => choose(Number(select.value)));
   chosen.listeners.push(() => { select.value = String(chosen.index); });
 }

@@ -40,14 +40,14 @@ function addAccuracy(section) {
   const card = element("div", { class: "card" });
   section.append(card);
   if (!data.calibrated) {
-    card.append(element("h3", { text: "Nothing here is fitted to measured kernels" }),
+    card.append(element("h3", { text: "Uncalibrated: nothing here is fitted to measured kernels" }),
       element("p", { class: "reading", text: `${data.device_title} runs uncalibrated: datasheet, published and microbenchmark numbers alone. Orders of strategies that lie far apart can be trusted more than times; how far off the times are is not known for this device.` }));
   } else {
     const known = data.accuracy.filter((a) => a.implementation !== null && a.rows > 0);
-    const said = known.map((a) => `${a.strategy} ${fixed(a.median_abs_pct, 1)} % in the median, ${fixed(a.p95_abs_pct, 1)} % at the 95th percentile`);
-    card.append(element("h3", { text: "Error on models that the fit had not seen" }),
-      element("p", { class: "reading", text: known.length === 0 ? "For none of these strategies is a held-out error known."
-        : `${said.join("; ")}. Over all concurrencies of the fit together: the overlay does not divide it by band. Two strategies closer than these errors should be measured.` }),
+    const range = (values) => (d3.min(values) === d3.max(values) ? fixed(values[0], 1) : `${fixed(d3.min(values), 1)} to ${fixed(d3.max(values), 1)}`);
+    const said = known.length === 0 ? "For none of these strategies is a held-out error known."
+      : `By strategy ${range(known.map((a) => a.median_abs_pct))} % in the median and ${range(known.map((a) => a.p95_abs_pct))} % at the 95th percentile, on this device and with these weights, over all concurrencies of the fit together: the overlay does not divide its errors by band. Two strategies that are closer than this should be measured.`;
+    card.append(element("h3", { text: "Error on models that the fit had not seen" }), element("p", { class: "reading", text: said }),
       buildTable(accuracyTable(), "Held-out error by strategy"));
     const notes = markNotes();
     if (notes.length > 0) card.append(element("p", { class: "note", text: notes.join(" ") }));

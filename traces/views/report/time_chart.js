@@ -80,7 +80,7 @@ function drawTime(svg, width) {
   });
   legend.push({ text: "bound: bytes or work at the device's best rate", width: 26, draw: (g) => g.append("path").attr("class", "bound").attr("d", "M0 0H26") });
   if (data.measured.points.length > 0) {
-    legend.push({ text: "measured, in its strategy's shape", width: 26, draw: (g) => g.append("path").attr("d", strategyShape(0, 110)).attr("transform", "translate(13,0)").style("fill", "none").style("stroke", "var(--ink)").attr("stroke-width", 1.8) });
+    legend.push({ text: "measured, in its strategy's shape", width: 26, draw: (g) => g.append("path").attr("class", "measure").attr("d", strategyShape(0, 100)).attr("transform", "translate(13,0)") });
   }
   const legendHeight = drawLegend(svg, legend, 0, 0, width);
 
@@ -112,7 +112,7 @@ function drawTime(svg, width) {
   });
   axes.append("path").attr("class", "axis").attr("d", `M${left} ${top}V${bottom}H${width - right}`);
   axes.append("text").attr("class", "dim").attr("x", left + plotWidth / 2).attr("y", bottom + 38).attr("text-anchor", "middle").text("tokens of a decode step (one a sequence)");
-  axes.append("text").attr("class", "dim").attr("x", left + 6).attr("y", top + 13).text(timeMode.relative ? "time / fastest" : `time, ${timeUnit.name}`);
+  axes.append("text").attr("class", "dim haloed").attr("x", left + 6).attr("y", top + 13).text(timeMode.relative ? "time / fastest" : `time, ${timeUnit.name}`);
 
   drawWinners(svg, x, left, width - right, ribbon, kRibbon, bottom);
 
@@ -143,7 +143,7 @@ function drawTime(svg, width) {
     const g = svg.append("g");
     const nodes = measured.map((m) => {
       const mark = g.append("g").attr("class", "mark measured");
-      mark.append("path").attr("d", strategyShape(m.strategy, 110)).attr("transform", `translate(${x(m.concurrency)},${y(m.y)})`).style("fill", "none").style("stroke", "var(--ink)").attr("stroke-width", 1.8).attr("pointer-events", "all");
+      mark.append("path").attr("class", "measure").attr("d", strategyShape(m.strategy, 100)).attr("transform", `translate(${x(m.concurrency)},${y(m.y)})`).attr("pointer-events", "all");
       tells(mark.node(), () => ({ title: `Measured: ${strategyName(m.strategy)} at ${tokensText(m.concurrency)}`,
         lines: [["time", timeText(m.us * kPsPerUs)], ["implementation", m.implementation], ["row", m.place]] }));
       return mark.node();
@@ -167,6 +167,18 @@ function drawWinners(svg, x, left, right, top, height, bottom) {
   });
 }
 
+// Why a strategy has no time: each reason once, with the concurrencies that it holds at.
+function infeasibleNotes() {
+  const notes = new Map();
+  for (const p of data.points) {
+    for (const row of p.rows.filter((r) => r.reason !== undefined)) {
+      const key = `${strategyName(row.strategy)}: ${row.reason}`;
+      notes.set(key, [...(notes.get(key) || []), p.concurrency]);
+    }
+  }
+  return [...notes].map(([text, at]) => (at.length === data.points.length ? text : `${text} (at ${listText(at.map(String))} tokens)`));
+}
+
 function addTimeChart(section) {
   addFigure(section, {
     id: "chart-time",
@@ -180,4 +192,9 @@ function addTimeChart(section) {
       redraw();
     })],
   });
+  const notes = infeasibleNotes();
+  if (notes.length === 0) return;
+  const list = element("ul", { class: "note" });
+  for (const text of notes) list.append(element("li", { text }));
+  section.append(element("p", { class: "note", text: "Not feasible:" }), list);
 }

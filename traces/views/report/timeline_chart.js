@@ -45,7 +45,13 @@ function kernelLines(kernel) {
 function addTimeline(section) {
   const id = "chart-kernels";
   const view = { transform: d3.zoomIdentity, behaviour: null, svg: null };
-  const source = () => (feasibleRows(point()).some((row) => row.kernels) ? point() : data.points[0]);
+  const kept = (p) => feasibleRows(p).some((row) => row.kernels);
+  const first = data.points.find(kept);
+  if (!first) {
+    section.append(element("p", { class: "note", text: "The kernels of a step are kept at its first concurrency, where no strategy is feasible." }));
+    return;
+  }
+  const source = () => (kept(point()) ? point() : first);
   const lanesOf = () => feasibleRows(source()).filter((row) => row.kernels).sort((a, b) => a.median_ps - b.median_ps);
   const endOf = (row) => Math.max(...row.kernels.rows.map((values) => values[4]));
 
@@ -86,9 +92,8 @@ function addTimeline(section) {
         const at = x(tick), anchor = at < 20 ? "start" : at > width - 30 ? "end" : "middle";
         axis.append("text").attr("class", "dim").attr("x", at).attr("y", bottom + 16).attr("text-anchor", anchor).text(text);
       }
-      lanes.forEach((lane, l) => {
+      keepingFocus(svg.node(), () => lanes.forEach((lane, l) => {
         const g = groups[l];
-        const held = g.node().contains(document.activeElement) ? document.activeElement.dataset.start : null;
         g.selectAll("*").remove();
         const nodes = visibleBlocks(lane.kernels, x, 0, width).map((piece) => {
           const kernel = piece.kernels[0], top = lane.y + 18 + piece.lane * (kBar + 3);
@@ -96,7 +101,6 @@ function addTimeline(section) {
             g.append("path").attr("class", "axis").attr("d", `M${x(kernel.launch_ps)} ${top + 5}V${top + kBar - 5}M${x(kernel.launch_ps)} ${top + kBar / 2}H${piece.from}`);
           }
           const mark = block(g, id, effects[kernel.limited_by].look, piece.from, top, Math.max(0.8, piece.to - piece.from), kBar).attr("class", "mark");
-          mark.attr("data-start", kernel.start_ps);
           const from = Math.max(0, piece.from), room = Math.min(width, piece.to) - from;
           const text = piece.kernels.length > 1 ? fitted(plural(piece.kernels.length, "kernel"), room - 10) : fitted(kernel.stage || kernel.name, room - 10);
           if (text) {
@@ -109,11 +113,7 @@ function addTimeline(section) {
           return mark.node();
         });
         roving(g.node(), `Kernels of ${strategyName(lane.row.strategy)}`, nodes);
-        if (held !== null) {
-          const again = nodes.find((node) => node.dataset.start === held);
-          if (again) again.focus();
-        }
-      });
+      }));
     }
 
     const ground = svg.insert("rect", ":first-child").attr("class", "hit").attr("width", width).attr("height", bottom);
