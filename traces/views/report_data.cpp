@@ -205,7 +205,7 @@ std::string report_data(const Report& report) {
                {"device", p.device},
                {"device_title", p.device_title},
                {"device_hash", p.device_hash},
-               {"what", p.step ? step_title(p) : fmt::format("one MoE layer ({})", p.scope)},
+               {"what", p.step ? "a " + step_title(p) : fmt::format("one MoE layer ({})", p.scope)},
                {"scope", p.scope},
                {"launch", p.launch},
                {"weights", p.weights},

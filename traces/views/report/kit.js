@@ -20,14 +20,14 @@ const timeUnit = (() => {
 function inUnit(ps) { return ps / timeUnit.ps; }
 function timeText(ps) {
   const value = inUnit(ps);
-  return `${fixed(value, Math.abs(value) < 100 ? 2 : 1)} ${timeUnit.name}`;
+  return `${fixed(value, Math.abs(value) < 100 ? 2 : 1)}\u00a0${timeUnit.name}`;
 }
-function percentText(share) { return `${fixed(share * 100, share > 0 && share < 0.0995 ? 1 : 0)} %`; }
+function percentText(share) { return `${fixed(share * 100, share > 0 && share < 0.0995 ? 1 : 0)}\u00a0%`; }
 function tokensText(count) { return count === 1 ? "1 token" : `${count.toLocaleString("en-US")} tokens`; }
 function plural(count, noun) { return `${count.toLocaleString("en-US")} ${noun}${count === 1 ? "" : "s"}`; }
 function bytesText(bytes) {
   const [unit, size] = bytes >= 1e9 ? ["GB", 1e9] : bytes >= 1e6 ? ["MB", 1e6] : bytes >= 1e3 ? ["KB", 1e3] : ["B", 1];
-  return `${fixed(bytes / size, unit === "B" ? 0 : 1)} ${unit}`;
+  return `${fixed(bytes / size, unit === "B" ? 0 : 1)}\u00a0${unit}`;
 }
 // "a, b and c"
 function listText(items) {

@@ -56,7 +56,7 @@ function addLadder(section) {
         ["of the difference", percentText(saved / (l.slower_ps - l.faster_ps))], [`costs ${l.slower}`, timeText(step.rung.slower_ps)], [`costs ${l.faster}`, timeText(step.rung.faster_ps)]] }));
       return mark.node();
     });
-    axis.append("text").attr("class", "dim").attr("x", width).attr("y", bottom + 32).attr("text-anchor", "end").text(`mean time, ${timeUnit.name}${cut > 0 ? "; bars are cut, the axis does not start at zero" : ""}`);
+    axis.append("text").attr("class", "dim").attr("x", width).attr("y", bottom + 32).attr("text-anchor", "end").text(`time, ${timeUnit.name}${cut > 0 ? "; the axis does not start at zero" : ""}`);
     roving(g.node(), `From ${l.slower} to ${l.faster}`, nodes);
     return bottom + 38;
   }

@@ -88,7 +88,7 @@ function addMeasured(section) {
   card.append(element("p", { class: "reading", text: `${plural(pairs.length, "measured row")} of this very layer and shard in ${listText(data.measured.files)}.${middle}${out.length > 0 ? ` Left out: ${out.join(", ")}.` : ""}` }));
   if (pairs.length === 0) return;
   card.append(buildTable({ columns: [{ name: "tokens" }, { name: "strategy", text: true }, { name: "implementation", text: true }, { name: "measured, µs", digits: 2 }, { name: "simulated, µs", digits: 2 },
-    { name: "error, %", digits: 1 }, { name: "", text: true }], rows: pairs }, "Measured and simulated times", { tall: true }));
+    { name: "error, %", digits: 1 }, { name: "note", text: true }], rows: pairs }, "Measured and simulated times", { tall: true }));
 }
 
 // A list of inputs with a field that filters it.

@@ -4,7 +4,7 @@ function crossovers() {
   const found = [];
   for (let i = 1; i < data.verdicts.length; ++i) {
     const before = data.verdicts[i - 1], after = data.verdicts[i];
-    if (before.winner !== after.winner) found.push({ from: before.to, to: after.from, before: before.winner, after: after.winner });
+    if (before.winner && after.winner && before.winner !== after.winner) found.push({ from: before.to, to: after.from, before: before.winner, after: after.winner });
   }
   return found;
 }
@@ -12,12 +12,12 @@ function crossovers() {
 function timeReading() {
   const last = data.points[data.points.length - 1], first = data.points[0];
   const cross = crossovers();
-  const where = cross.map((c) => `between ${c.from} and ${c.to} tokens (${c.before || "none"} to ${c.after || "none"})`);
+  const where = cross.map((c) => `between ${c.from} and ${c.to} tokens (${c.before} to ${c.after})`);
   const lead = data.points.length === 1 ? `At ${tokensText(first.concurrency)} only.`
-    : cross.length === 0 ? `One winner over the whole range, ${first.concurrency} to ${tokensText(last.concurrency)}.`
+    : cross.length === 0 ? `One winner wherever any strategy is feasible, from ${first.concurrency} to ${tokensText(last.concurrency)}.`
     : `The lines cross ${listText(where)}.`;
-  const best = feasibleRows(first).find((row) => row.winner);
-  const share = best ? ` At ${tokensText(first.concurrency)} the fastest reaches ${percentText(best.bound_fraction)} of what the device could do at best.` : "";
+  const best = feasibleRows(point()).find((row) => row.winner);
+  const share = best ? ` At ${tokensText(point().concurrency)} the fastest reaches ${percentText(best.bound_fraction)} of what the device could do at best.` : "";
   return `${lead}${share} Lower is better; a stroke upwards from a mark is the 95th percentile over the routings.`;
 }
 
