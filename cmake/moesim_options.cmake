@@ -30,9 +30,14 @@ function(moesim_layer name)
   target_link_libraries(moesim_${name} PUBLIC ${ARG_LAYERS} PRIVATE ${ARG_PRIVATE} moesim_options)
 endfunction()
 
-# moesim_embed(TARGET FUNCTION PATTERN...): adds to TARGET a function std::span<const EmbeddedFile> moesim::FUNCTION() with the
-# text of the files that match, sorted by path, so that the binary runs from anywhere.
-function(moesim_embed target function)
+# moesim_embed(TARGET FUNCTION FOLDER): adds to TARGET a function std::span<const EmbeddedFile> moesim::FUNCTION() with the
+# text of FOLDER/*.json, so that the binary runs from anywhere.
+function(moesim_embed target function folder)
+  moesim_embed_files(${target} ${function} ${folder}/*.json)
+endfunction()
+
+# The same of all files that match one of the patterns, sorted by path.
+function(moesim_embed_files target function)
   list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ REGEX "^[^/]" OUTPUT_VARIABLE patterns)
   file(GLOB data CONFIGURE_DEPENDS ${patterns})
   set(output ${CMAKE_CURRENT_BINARY_DIR}/${function}.cpp)

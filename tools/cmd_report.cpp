@@ -30,18 +30,14 @@ MeasuredPoints read_measured(const std::vector<std::string>& paths, const Concur
   return match_measured(rows, request);
 }
 
-// The study's own, and one at each further concurrency, of its first routing alone: hundreds of runs each. Of a step, whose
-// many layers take longer still, none.
+// The study's own, and one at each further concurrency; of a step, whose many layers take long, none.
 std::vector<LadderOrInfeasible> climb_ladders(const ConcurrencyRequest& request, const ConcurrencyStudy& study) {
   std::vector<LadderOrInfeasible> ladders;
   if (study.ladder) ladders.push_back(*study.ladder);
   if (request.options.scope == Scope::kStep) return ladders;
-  ConcurrencyRequest first = request;
-  first.samples = 1;
-  if (!first.trace.empty()) first.trace.resize(1);
   for (std::size_t i = 1; i < study.points.size(); ++i) {
     const auto ends = ladder_ends(request, study.points[i]);
-    if (ends) ladders.push_back(ladder_between(first, study.points[i].concurrency, ends->first, ends->second));
+    if (ends) ladders.push_back(ladder_between(request, study.points[i].concurrency, ends->first, ends->second));
   }
   return ladders;
 }

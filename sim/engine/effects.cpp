@@ -14,17 +14,17 @@ struct Names {
 };
 constexpr std::array<Names, kEffectCount> kNames = {{
     {"helpers", "helper kernels"},
+    {"fill", "prologues, first bytes and epilogues"},
     {"launch", "launches and dispatch"},
-    {"fill", "prologues, first bytes, epilogues"},
-    {"padding", "rows nobody asked for"},
+    {"padding", "rows that nobody asked for"},
     {"matrix", "matrix products"},
     {"vector", "vector work"},
-    {"serial_step", "dependent chain of a K-step"},
+    {"serial_step", "dependent chains of K-steps"},
     {"rereads", "bytes read again from memory"},
     {"cache_bandwidth", "caches and load ports"},
     {"tail", "imbalance and tail"},
     {"in_flight", "too few bytes in flight"},
-    {"byte_weight", "bytes that cost more than a stream's"},
+    {"byte_weight", "bytes dearer than a plain stream's"},
     {"writes", "bytes written"},
 }};
 

@@ -15,8 +15,8 @@ namespace moesim {
 
 enum class Effect : std::uint8_t {
   kHelpers,         // helper kernels are not launched
-  kLaunch,          // launches and dispatch take no time
   kFill,            // prologues, first bytes and epilogues take no time
+  kLaunch,          // launches and dispatch take no time
   kPadding,         // matrix work of useful rows only
   kMatrix,          // matrix products take no time
   kVector,          // vector work takes no time

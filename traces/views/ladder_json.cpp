@@ -40,7 +40,6 @@ Json ladder_json(const LadderOrInfeasible& result) {
   if (const auto* infeasible = std::get_if<Infeasible>(&result)) return {{"reason", infeasible->reason}};
   const auto& ladder = std::get<Ladder>(result);
   return {{"concurrency", ladder.concurrency},
-          {"samples", ladder.samples},
           {"slower", ladder.slower},
           {"faster", ladder.faster},
           {"slower_ps", ladder.slower_time.value()},

@@ -127,7 +127,6 @@ Json ladders_json(const std::vector<LadderOrInfeasible>& ladders) {
     }
     const auto& ladder = std::get<Ladder>(result);
     list.push_back({{"concurrency", ladder.concurrency},
-                    {"samples", ladder.samples},
                     {"slower", ladder.slower},
                     {"faster", ladder.faster},
                     {"slower_ps", ladder.slower_time.value()},

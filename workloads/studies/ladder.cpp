@@ -1,8 +1,9 @@
 #include "workloads/studies/ladder.h"
 
+#include <tbb/parallel_for.h>
+
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <utility>
 
 #include "sim/units/check.h"
@@ -18,57 +19,19 @@ Order reversed(Order order) {
   return order;
 }
 
-// A strategy's runs in the stated order and in the reverse one.
+// A strategy's runs that leave out nothing more than the request does, then the order's first effect too, and so on.
 struct Climb {
-  std::vector<LadderRun> runs, reverse_runs;
-};
+  const StrategyChoice* choice;
+  std::vector<EffectSet> without;
+  std::vector<LadderRun> runs;
 
-class Climber {
- public:
-  Climber(const ConcurrencyRequest& request, std::int64_t concurrency) : request_(request) {
-    for (std::int64_t i = 0; i < sample_count(request); ++i) {
-      samples_.push_back(sample_of(request, concurrency, static_cast<std::size_t>(i)));
+  Climb(const StrategyChoice& of, EffectSet request_leaves_out, const Order& order)
+      : choice(&of), without{request_leaves_out}, runs(order.size() + 1) {
+    for (const Effect effect : order) {
+      without.push_back(without.back());
+      without.back().add(effect);
     }
   }
-
-  [[nodiscard]] std::int64_t samples() const { return static_cast<std::int64_t>(samples_.size()); }
-
-  [[nodiscard]] std::variant<Climb, Infeasible> climb(const StrategyChoice& choice, const Order& order) const {
-    SimulateOptions all_out = request_.options.simulate;
-    for (const Effect effect : order) all_out.without.add(effect);
-    const auto first = mean_time(choice, request_.options.simulate);
-    if (const auto* reason = std::get_if<Infeasible>(&first)) return *reason;
-    const Duration whole = std::get<Duration>(first);
-    const Duration rest = std::get<Duration>(mean_time(choice, all_out));
-    return Climb{runs(choice, order, whole, rest), runs(choice, reversed(order), whole, rest)};
-  }
-
- private:
-  [[nodiscard]] std::variant<Duration, Infeasible> mean_time(const StrategyChoice& choice,
-                                                             const SimulateOptions& simulate) const {
-    Duration sum;
-    for (const DecodeStep& sample : samples_) {
-      PredictionOrInfeasible predicted = predict_sample(sample, request_, choice, simulate);
-      if (auto* reason = std::get_if<Infeasible>(&predicted)) return std::move(*reason);
-      sum += std::get<Prediction>(predicted).time;
-    }
-    return Duration(std::llround(sum.as_double() / static_cast<double>(samples_.size())));
-  }
-
-  [[nodiscard]] std::vector<LadderRun> runs(const StrategyChoice& choice, const Order& order, Duration whole,
-                                            Duration rest) const {
-    SimulateOptions simulate = request_.options.simulate;
-    std::vector<LadderRun> runs = {{0, whole}};
-    while (runs.size() < order.size()) {
-      simulate.without.add(order[runs.size() - 1]);
-      runs.push_back({runs.size(), std::get<Duration>(mean_time(choice, simulate))});
-    }
-    runs.push_back({runs.size(), rest});
-    return runs;
-  }
-
-  const ConcurrencyRequest& request_;
-  std::vector<DecodeStep> samples_;
 };
 
 std::vector<LadderRung> rungs_of(const Order& order, const std::vector<LadderRun>& slower,
@@ -87,30 +50,45 @@ std::vector<LadderRung> rungs_of(const Order& order, const std::vector<LadderRun
 LadderOrInfeasible ladder_between(const ConcurrencyRequest& request, std::int64_t concurrency,
                                   const StrategyChoice& one, const StrategyChoice& other) {
   MOESIM_CHECK(one.strategy != nullptr && other.strategy != nullptr);
+  const DecodeStep sample = sample_of(request, concurrency, 0);
+  const StrategyChoice* slower = &one;
+  const StrategyChoice* faster = &other;
+  std::vector<Duration> times;
+  for (const StrategyChoice* choice : {slower, faster}) {
+    const PredictionOrInfeasible whole = predict_sample(sample, request, *choice, request.options.simulate);
+    if (const auto* reason = std::get_if<Infeasible>(&whole)) return Infeasible{choice->text + ": " + reason->reason};
+    times.push_back(std::get<Prediction>(whole).time);
+  }
+  if (times[0] < times[1]) std::swap(slower, faster);
+
   const Order order = all_effects();
-  const Climber climber(request, concurrency);
+  const EffectSet base = request.options.simulate.without;
+  std::vector<Climb> climbs = {{*slower, base, order},
+                               {*faster, base, order},
+                               {*slower, base, reversed(order)},
+                               {*faster, base, reversed(order)}};
+  const std::size_t each = order.size() + 1;
+  tbb::parallel_for(std::size_t{0}, climbs.size() * each, [&](std::size_t i) {
+    Climb& climb = climbs[i / each];
+    const std::size_t left_out = i % each;
+    SimulateOptions simulate = request.options.simulate;
+    simulate.without = climb.without[left_out];
+    const PredictionOrInfeasible run = predict_sample(sample, request, *climb.choice, simulate);
+    climb.runs[left_out] = {left_out, std::get<Prediction>(run).time};
+  });
+
   Ladder ladder;
   ladder.concurrency = concurrency;
-  ladder.samples = climber.samples();
-  std::vector<std::pair<std::string, Climb>> climbs;
-  for (const StrategyChoice* choice : {&one, &other}) {
-    std::variant<Climb, Infeasible> climb = climber.climb(*choice, order);
-    if (const auto* reason = std::get_if<Infeasible>(&climb)) return Infeasible{choice->text + ": " + reason->reason};
-    climbs.emplace_back(choice->text, std::get<Climb>(std::move(climb)));
-  }
-  if (climbs[0].second.runs.front().time < climbs[1].second.runs.front().time) std::swap(climbs[0], climbs[1]);
-  auto& [slower_name, slower] = climbs[0];
-  auto& [faster_name, faster] = climbs[1];
-  ladder.slower = slower_name;
-  ladder.faster = faster_name;
-  ladder.slower_time = slower.runs.front().time;
-  ladder.faster_time = faster.runs.front().time;
-  ladder.rungs = rungs_of(order, slower.runs, faster.runs);
-  ladder.reverse_rungs = rungs_of(reversed(order), slower.reverse_runs, faster.reverse_runs);
-  ladder.slower_runs = std::move(slower.runs);
-  ladder.faster_runs = std::move(faster.runs);
-  ladder.slower_reverse_runs = std::move(slower.reverse_runs);
-  ladder.faster_reverse_runs = std::move(faster.reverse_runs);
+  ladder.slower = slower->text;
+  ladder.faster = faster->text;
+  ladder.slower_time = climbs[0].runs.front().time;
+  ladder.faster_time = climbs[1].runs.front().time;
+  ladder.rungs = rungs_of(order, climbs[0].runs, climbs[1].runs);
+  ladder.reverse_rungs = rungs_of(reversed(order), climbs[2].runs, climbs[3].runs);
+  ladder.slower_runs = std::move(climbs[0].runs);
+  ladder.faster_runs = std::move(climbs[1].runs);
+  ladder.slower_reverse_runs = std::move(climbs[2].runs);
+  ladder.faster_reverse_runs = std::move(climbs[3].runs);
   return ladder;
 }
 

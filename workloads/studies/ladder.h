@@ -5,8 +5,9 @@
 // nothing left to leave out what remains is the stream of the bytes. So the rungs sum to the difference of the two times, to the
 // picosecond. An effect's cost depends on which were left out before it: the reverse order tells how much.
 //
-// The order is that of sim/engine/effects.h. A time is the mean over the samples of a concurrency, rounded to picoseconds
-// once for each run.
+// The order is that of sim/engine/effects.h: prologues before launches, since items that dispatch keeps out of step fill
+// each other's gaps; what an item waits for before what it shares; the tail before the bytes in flight, since without
+// limit the last items take all of the memory. Times are of the first sample of a concurrency.
 #pragma once
 
 #include <cstdint>
@@ -40,14 +41,13 @@ struct Ladder {
   std::vector<LadderRun> slower_runs, faster_runs;  // of the stated order, the whole one first
   std::vector<LadderRun> slower_reverse_runs, faster_reverse_runs;  // of the reverse order
   std::int64_t concurrency = 0;
-  std::int64_t samples = 0;  // that the times are means of
 
   [[nodiscard]] Duration gain() const { return slower_time - faster_time; }
 };
 
 using LadderOrInfeasible = std::variant<Ladder, Infeasible>;
 
-// Between two strategies, neither of them auto, at the same routings as the study's. What the request leaves out anyway
+// Between two strategies, neither of them auto, at the same routing as the study's. What the request leaves out anyway
 // costs nothing.
 LadderOrInfeasible ladder_between(const ConcurrencyRequest& request, std::int64_t concurrency,
                                   const StrategyChoice& one, const StrategyChoice& other);

@@ -68,9 +68,8 @@ function addLadder(section) {
       const l = ladder(), whole = l.slower_ps - l.faster_ps;
       const best = [...rungsOf()].sort((a, b) => gain(b) - gain(a)).slice(0, 2).filter((r) => gain(r) > 0);
       const said = best.map((r) => `${r.title} (${percentText(gain(r) / whole)})`);
-      const of = l.samples === 1 ? "the first routing" : `the mean of ${l.samples} routings`;
       const most = said.length === 0 ? "no effect stands out" : `the most comes from ${listText(said)}`;
-      return `Of the ${timeText(whole)} between them, in ${of}, ${most}. Each rung is what leaving one effect out of both simulations changes, in the order shown; the rungs sum to the difference exactly.`;
+      return `Of the ${timeText(whole)} between them in the first routing ${most}. Each rung is what leaving one effect out of both simulations changes, in the order shown; the rungs sum to the difference exactly.`;
     },
     table: () => ({
       columns: [{ name: "tokens" }, { name: "order", text: true }, { name: "effect", text: true }, { name: `${ladder().slower}_us`, digits: 3 }, { name: `${ladder().faster}_us`, digits: 3 }, { name: "saved_us", digits: 3 }],
