@@ -18,7 +18,8 @@ namespace {
 
 constexpr std::int64_t kDefaultUnits = 4;
 constexpr std::int64_t kMostUnits = 1'000'000;
-constexpr std::int64_t kCounterSteps = 20'000;  // of a run: counters take no more space than that
+// Counters are means over a 20,000th of the run, at least 50 ns, so that they take no more space than that.
+constexpr std::int64_t kCounterSteps = 20'000, kLeastCounterStep = 50'000;
 
 // Hands on, and counts.
 class CountingWriter : public TrackWriter {
@@ -80,6 +81,8 @@ std::vector<std::pair<std::string, std::string>> facts_of(const ConcurrencyStudy
   return facts;
 }
 
+Duration counter_step(Duration run) { return Duration(std::max(kLeastCounterStep, run.value() / kCounterSteps)); }
+
 }  // namespace
 
 void TimelineFlags::add(FlagSet& flags) {
@@ -134,7 +137,7 @@ std::string TimelineOutput::write(const ConcurrencyRequest& request, const Concu
     SimulatedTimeline timeline(counting, {.title = rows[i].strategy,
                                           .facts = facts_of(study, rows[i]),
                                           .units = units_,
-                                          .counter_step = Duration(figures->time_median.value() / kCounterSteps)});
+                                          .counter_step = counter_step(figures->time_median)});
     predict_first(request, request.strategies[i], &timeline);
   }
   counting.finish();

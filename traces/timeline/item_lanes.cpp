@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-
-#include "sim/units/check.h"
+#include <cmath>
 
 namespace moesim {
 
@@ -89,8 +88,8 @@ void ItemLanes::describe(const Span& span) {
   arguments_.whole("weight_bytes", item.read.value());
   arguments_.whole("other_bytes", item.resident_read.value());
   arguments_.whole("bytes_written", item.write.value());
-  arguments_.number("flops_useful", item.useful_flops);
-  arguments_.number("flops_issued", item.issued_flops);
+  arguments_.whole("flops_useful", std::llround(item.useful_flops));
+  arguments_.whole("flops_issued", std::llround(item.issued_flops));
   arguments_.whole("until_first_step_ps", (span.flow - span.start).value());
   arguments_.whole("steps_ps", (span.drain - span.flow).value());
   arguments_.whole("epilogue_ps", (span.end - span.drain).value());

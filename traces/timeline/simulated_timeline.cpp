@@ -3,12 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "sim/units/check.h"
 
 namespace moesim {
 namespace {
+
+constexpr double kTera = 1e12, kThousandths = 1000;
+
+double rounded(double value) { return std::round(value * kThousandths) / kThousandths; }
 
 const char* mode_name(LaunchMode mode) {
   switch (mode) {
@@ -97,7 +102,7 @@ void SimulatedTimeline::write_run(const SimulationResult& result) {
   for (std::size_t j = machine_->channels.size(); j-- > 0;) {
     const Channel& channel = machine_->channels[j];
     arguments_.text(j + 1 == machine_->channels.size() ? "memory_peak" : "cache_peak",
-                    fmt::format("{:.3f} TB/s", channel.peak.value() / 1e12));
+                    fmt::format("{:.3f} TB/s", channel.peak.value() / kTera));
   }
   arguments_.attribution(result.attribution);
   writer_.slice(run_, TimePoint(), result.total,
@@ -160,14 +165,14 @@ void SimulatedTimeline::write_kernel(std::uint32_t k, const KernelResult& result
   arguments_.text("kind", kernel.helper ? "helper" : "product or attention");
   arguments_.whole("grid", result.items);
   arguments_.whole("slots", result.slots);
-  arguments_.number("waves", static_cast<double>(result.items) / static_cast<double>(result.slots));
+  arguments_.number("waves", rounded(static_cast<double>(result.items) / static_cast<double>(result.slots)));
   arguments_.whole("bytes_from_memory", result.memory_read.value());
   arguments_.whole("bytes_reread", result.memory_reread.value());
   arguments_.whole("bytes_into_units", result.cache_read.value());
   arguments_.whole("bytes_written", result.written.value());
-  arguments_.number("memory_tb_per_s", seconds > 0 ? result.memory_read.as_double() / seconds / 1e12 : 0);
-  arguments_.number("flops_useful", useful);
-  arguments_.number("flops_issued", issued);
+  arguments_.number("memory_tb_per_s", seconds > 0 ? rounded(result.memory_read.as_double() / seconds / kTera) : 0);
+  arguments_.whole("flops_useful", std::llround(useful));
+  arguments_.whole("flops_issued", std::llround(issued));
   if (experts.experts > 0) {
     arguments_.whole("experts", experts.experts);
     arguments_.whole("rows", experts.rows);
