@@ -41,6 +41,19 @@ Attribution without_launch(Attribution all) {
 
 }  // namespace
 
+OverlapTracks::OverlapTracks(TrackWriter& writer, TrackWriter::Track group, std::string name)
+    : writer_(writer), group_(group), name_(std::move(name)), lanes_{{writer.add_track(group, name_), TimePoint()}} {}
+
+TrackWriter::Track OverlapTracks::take(TimePoint start, TimePoint end) {
+  auto lane = std::find_if(lanes_.begin(), lanes_.end(), [&](const Lane& l) { return l.free <= start; });
+  if (lane == lanes_.end()) {
+    const std::string name = fmt::format("{} that overlap, {}", name_, lanes_.size());
+    lane = lanes_.insert(lanes_.end(), {writer_.add_track(group_, name), TimePoint()});
+  }
+  lane->free = end;
+  return lane->track;
+}
+
 SimulatedTimeline::SimulatedTimeline(TrackWriter& writer, SimulatedTimelineOptions options)
     : writer_(writer), options_(std::move(options)) {}
 
@@ -54,8 +67,8 @@ void SimulatedTimeline::on_start(const ExecutionPlan& plan, const Machine& machi
   if (std::any_of(plan.kernels().begin(), plan.kernels().end(), of_layer)) {
     layers_ = writer_.add_track(group_, "layers");
   }
-  launches_ = writer_.add_track(group_, "launches");
-  kernels_ = {writer_.add_track(group_, "kernels")};
+  launches_.emplace(writer_, group_, "launches");
+  kernels_.emplace(writer_, group_, "kernels");
   counters_.emplace(writer_, group_, machine, options_.counter_step);
   const std::int64_t shown = std::min(options_.units.value_or(machine.units), machine.units);
   const TrackWriter::Track items =
@@ -79,18 +92,9 @@ void SimulatedTimeline::on_end(const SimulationResult& result) {
   std::stable_sort(order.begin(), order.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return result.kernels[a].start < result.kernels[b].start; });
   if (layers_ != 0) write_layers(result, order);
-  std::vector<TimePoint> free(1);  // of the lanes
   for (const std::uint32_t k : order) {
-    const KernelResult& kernel = result.kernels[k];
-    std::size_t lane = 0;
-    while (lane < free.size() && free[lane] > kernel.start) ++lane;
-    if (lane == free.size()) {
-      free.emplace_back();
-      kernels_.push_back(writer_.add_track(group_, fmt::format("kernels that overlap, {}", lane)));
-    }
-    free[lane] = kernel.end;
     write_launch(k, result);
-    write_kernel(k, kernel, kernels_[lane]);
+    write_kernel(k, result.kernels[k]);
   }
 }
 
@@ -146,11 +150,11 @@ void SimulatedTimeline::write_launch(std::uint32_t k, const SimulationResult& re
   }
   arguments_.text("waited_for", std::move(after));
   arguments_.attribution(launch_part(kernel.attribution));
-  writer_.slice(launches_, kernel.launch, kernel.start - kernel.launch, plan_->kernels()[k].name, "launch",
-                arguments_.all());
+  writer_.slice(launches_->take(kernel.launch, kernel.start), kernel.launch, kernel.start - kernel.launch,
+                plan_->kernels()[k].name, "launch", arguments_.all());
 }
 
-void SimulatedTimeline::write_kernel(std::uint32_t k, const KernelResult& result, TrackWriter::Track track) {
+void SimulatedTimeline::write_kernel(std::uint32_t k, const KernelResult& result) {
   const Kernel& kernel = plan_->kernels()[k];
   const ExpertRows experts = expert_rows(kernel);
   double useful = 0, issued = 0;
@@ -178,8 +182,8 @@ void SimulatedTimeline::write_kernel(std::uint32_t k, const KernelResult& result
     arguments_.whole("rows", experts.rows);
   }
   arguments_.attribution(without_launch(result.attribution));
-  writer_.slice(track, result.start, result.end - result.start, kernel.name, kernel.helper ? "helper" : "kernel",
-                arguments_.all());
+  writer_.slice(kernels_->take(result.start, result.end), result.start, result.end - result.start, kernel.name,
+                kernel.helper ? "helper" : "kernel", arguments_.all());
 }
 
 }  // namespace moesim

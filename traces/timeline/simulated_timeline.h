@@ -30,6 +30,24 @@ struct SimulatedTimelineOptions {
   Duration counter_step;                                   // counters are means over so long; 0: each change
 };
 
+// Tracks of one kind: a further one where slices overlap.
+class OverlapTracks {
+ public:
+  OverlapTracks(TrackWriter& writer, TrackWriter::Track group, std::string name);
+  // A track on which nothing that came before ends later than `start`; it is taken until `end`.
+  TrackWriter::Track take(TimePoint start, TimePoint end);
+
+ private:
+  struct Lane {
+    TrackWriter::Track track;
+    TimePoint free;
+  };
+  TrackWriter& writer_;
+  TrackWriter::Track group_;
+  std::string name_;
+  std::vector<Lane> lanes_;
+};
+
 // For one run.
 class SimulatedTimeline : public TimelineListener {
  public:
@@ -43,14 +61,14 @@ class SimulatedTimeline : public TimelineListener {
   void write_run(const SimulationResult& result);
   void write_layers(const SimulationResult& result, const std::vector<std::uint32_t>& order);
   void write_launch(std::uint32_t k, const SimulationResult& result);
-  void write_kernel(std::uint32_t k, const KernelResult& result, TrackWriter::Track track);
+  void write_kernel(std::uint32_t k, const KernelResult& result);
 
   TrackWriter& writer_;
   SimulatedTimelineOptions options_;
   const ExecutionPlan* plan_ = nullptr;
   const Machine* machine_ = nullptr;
-  TrackWriter::Track group_ = 0, run_ = 0, layers_ = 0, launches_ = 0;
-  std::vector<TrackWriter::Track> kernels_;  // lanes
+  TrackWriter::Track group_ = 0, run_ = 0, layers_ = 0;
+  std::optional<OverlapTracks> launches_, kernels_;
   std::optional<LoadCounters> counters_;
   std::optional<ItemLanes> items_;
   std::optional<ExpertTracks> experts_;
