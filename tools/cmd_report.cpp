@@ -42,6 +42,24 @@ std::vector<LadderOrInfeasible> climb_ladders(const ConcurrencyRequest& request,
   return ladders;
 }
 
+// Of the runs whose kernels are kept, once more.
+std::vector<std::vector<MemoryRate>> hear_memory(const ConcurrencyRequest& request, const ConcurrencyStudy& study) {
+  std::vector<std::vector<MemoryRate>> rates;
+  ConcurrencyRequest one = request;
+  for (const ConcurrencyPoint& point : study.points) {
+    std::vector<MemoryRate>& of_point = rates.emplace_back(point.rows.size());
+    one.concurrencies = {point.concurrency};
+    for (std::size_t s = 0; s < point.rows.size(); ++s) {
+      const StrategyFigures* figures = point.rows[s].figures();
+      if (figures == nullptr || figures->kernels.empty()) continue;
+      MemoryRateMeter meter;
+      predict_first(one, one.strategies[s], &meter);
+      of_point[s] = meter.rate();
+    }
+  }
+  return rates;
+}
+
 CommandResult report(const ReportFlags& flags) {
   ConcurrencyRequest request = request_of(flags.request);
   request.explain = true;
@@ -57,8 +75,12 @@ CommandResult report(const ReportFlags& flags) {
             .exit_code = ExitCode::kInfeasible};
   }
   std::ostringstream page;
-  write_report_html(
-      {.request = request, .study = study, .ladders = climb_ladders(request, study), .measured = measured}, page);
+  write_report_html({.request = request,
+                     .study = study,
+                     .ladders = climb_ladders(request, study),
+                     .measured = measured,
+                     .memory_rates = hear_memory(request, study)},
+                    page);
   file.write(page.str());
   return {.output = fmt::format("{}\n", flags.out), .complaint = ""};
 }

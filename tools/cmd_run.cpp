@@ -8,6 +8,7 @@
 #include "tools/command_line.h"
 #include "tools/progress.h"
 #include "tools/run_request.h"
+#include "tools/timeline_output.h"
 #include "traces/views/catalogue.h"
 
 namespace moesim {
@@ -16,6 +17,7 @@ namespace {
 struct RunFlags {
   RequestFlags request;
   bool explain = false;
+  TimelineFlags timeline;
   std::string format = "table";
 };
 
@@ -27,6 +29,7 @@ CommandResult run(const RunFlags& flags) {
   if (flags.request.ladder.ladder && !view.shows_kernels) {
     throw InputError({"--ladder", "", fmt::format("--format {}", view.name), "--format table or json", ""});
   }
+  TimelineOutput timeline(flags.timeline);
   ConcurrencyRequest request = request_of(flags.request);
   request.explain = flags.explain;
   Progress progress;
@@ -39,7 +42,7 @@ CommandResult run(const RunFlags& flags) {
   }
   std::ostringstream out;
   view.write(study, out);
-  return {.output = out.str(), .complaint = ""};
+  return {.output = out.str(), .complaint = timeline.write(request, study)};
 }
 
 std::function<CommandResult()> define(FlagSet& set) {
@@ -47,6 +50,7 @@ std::function<CommandResult()> define(FlagSet& set) {
   flags->request.add(set);
   set.on("--explain", flags->explain,
          "Also where the time goes and, at the first concurrency, the kernels and the speed-up ladder");
+  flags->timeline.add(set);
   std::vector<std::string> formats;
   for (const ConcurrencyView& view : concurrency_views()) formats.emplace_back(view.name);
   set.value("--format", fmt::format("{}", fmt::join(formats, "|")), flags->format, "How to print");
@@ -60,6 +64,7 @@ constinit const Command kRunCommand = {
     "  moesim run --model qwen3.5-397b-a17b-fp8 --device h200 --concurrency 1,2,4,8\n"
     "  moesim run --model gpt-oss-120b --device b200 --strategy grouped_gemm:block_m=32,stream_gemv --explain\n"
     "  moesim run --model mixtral-8x7b --set hbm.bandwidth=6TB/s --routing zipf:0.8 --format csv\n"
+    "  moesim run --strategy grouped_gemm,stream_gemv --concurrency 1 --timeline run.pftrace\n"
     "  moesim run --model deepseek-v3 --device h200 --tp 8 --scope step --context 8192 --concurrency 1,16",
     define};
 

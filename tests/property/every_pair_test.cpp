@@ -42,14 +42,16 @@ TEST_P(EveryPair, AttributionSumsToTheTime) {
   for_cases(64, 1, [](const Case&, const MoeLayer&, const Prediction& prediction) {
     EXPECT_EQ(sum(prediction.attribution), prediction.time);
     for (const Duration part : prediction.attribution) EXPECT_GE(part, Duration(0));
-    // Kernels' parts are rounded one by one: half a picosecond each.
-    Duration kernels;
+    Attribution kernels{};
     for (const KernelSummary& kernel : prediction.kernels) {
-      kernels += sum(kernel.result.attribution);
+      for (std::size_t b = 0; b < kBlameCount; ++b) {
+        kernels[b] += kernel.result.attribution[b];
+        EXPECT_GE(kernel.result.attribution[b], Duration(0));
+      }
       EXPECT_LE(kernel.result.launch, kernel.result.start);
       EXPECT_LE(kernel.result.start, kernel.result.end);
     }
-    EXPECT_LE(std::abs((kernels - prediction.time).value()), static_cast<std::int64_t>(prediction.kernels.size()));
+    EXPECT_EQ(kernels, prediction.attribution);
     TimePoint last;
     for (const KernelSummary& kernel : prediction.kernels) last = std::max(last, kernel.result.end);
     EXPECT_EQ(last - TimePoint(), prediction.time);

@@ -197,6 +197,19 @@ class ReportTest(unittest.TestCase):
         page.settle()
         self.assertAlmostEqual(1, page.evaluate(width) / before, delta=0.05)
 
+    def test_zooms_by_wheel_with_control_alone(self):
+        page = self.open()
+        width = "document.querySelector('#chart-kernels .mark').getBoundingClientRect().width"
+        page.evaluate("document.querySelector('#chart-kernels').scrollIntoView({ behavior: 'instant', block: 'center' })")
+        page.settle()
+        x, y = page.evaluate("(() => { const b = document.querySelector('#chart-kernels .mark').getBoundingClientRect(); return [b.x + b.width / 2, b.y + 5]; })()")
+        wide, top = page.evaluate(width), page.evaluate("scrollY")
+        page.call("Input.dispatchMouseEvent", type="mouseWheel", x=x, y=y, deltaX=0, deltaY=120)
+        page.wait(f"scrollY > {top} + 60")
+        self.assertEqual(wide, page.evaluate(width))
+        page.call("Input.dispatchMouseEvent", type="mouseWheel", x=x, y=y, deltaX=0, deltaY=-300, modifiers=2)
+        page.wait(f"{width} > {wide} * 1.2")
+
     def test_saves_charts_as_svg(self):
         page = self.open()
         files = self.downloads(page, '[aria-label^="Save as SVG"]')

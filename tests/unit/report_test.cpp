@@ -143,6 +143,10 @@ TEST(MeasuredPoints, AreOfTheStrategyThatNamesTheirImplementation) {
 
 // -------------------------------------------------------------------------------------------------- data block
 
+MemoryRate known_rate() {
+  return {.step = Duration(500), .bytes_per_second = {1e12, 2.00049e12}, .peak = BytesPerSecond(4e12)};
+}
+
 struct Made {
   ConcurrencyRequest request;
   ConcurrencyStudy study;
@@ -158,7 +162,8 @@ Made make_data(ConcurrencyRequest request) {
   made.data = json::parse(report_data({.request = made.request,
                                        .study = made.study,
                                        .ladders = ladders,
-                                       .measured = match_measured({row_of(made.request)}, made.request)}));
+                                       .measured = match_measured({row_of(made.request)}, made.request),
+                                       .memory_rates = {{}, {MemoryRate(), known_rate()}}}));
   return made;
 }
 
@@ -217,8 +222,8 @@ TEST(ReportData, HasALadderWhoseRungsSum) {
 TEST(ReportData, SaysWhyThereIsNoLadder) {
   const ConcurrencyRequest request = tiny_request();
   const ConcurrencyStudy study = run_concurrency_study(request);
-  const json data = json::parse(
-      report_data({.request = request, .study = study, .ladders = {Infeasible{"too wide"}}, .measured = {}}));
+  const json data = json::parse(report_data(
+      {.request = request, .study = study, .ladders = {Infeasible{"too wide"}}, .measured = {}, .memory_rates = {}}));
   EXPECT_EQ(data.at("ladders")[0].at("reason"), "too wide");
 }
 
@@ -245,6 +250,14 @@ TEST(ReportData, HasWhatWasMeasured) {
   EXPECT_EQ(made.data.at("strategies")[point.at("strategy").get<std::size_t>()], "stream_gemv");
   EXPECT_EQ(point.at("us"), 12.5);
   EXPECT_EQ(point.at("place"), "rows.jsonl:7");
+}
+
+TEST(ReportData, HasTheMemorysRateWhereItIsKnown) {
+  const json points = make_data(tiny_request()).data.at("points");
+  EXPECT_FALSE(points[0].at("rows")[1].contains("memory_rate"));
+  EXPECT_FALSE(points[1].at("rows")[0].contains("memory_rate"));
+  EXPECT_EQ(points[1].at("rows")[1].at("memory_rate"),
+            (json{{"step_ps", 500}, {"peak_tb_per_s", 4.0}, {"tb_per_s", {1.0, 2.0}}}));
 }
 
 TEST(ReportData, SaysPlainlyWhatIsNotFitted) {

@@ -33,7 +33,8 @@ std::string named(const Ladder& ladder, bool gains) {
   std::vector<std::pair<Duration, std::string>> amounts;
   for (const LadderRung& rung : ladder.rungs) {
     const Duration amount = gains ? rung.gain() : rung.faster - rung.slower;
-    if (amount.as_double() >= kWorthNaming * ladder.gain().as_double()) amounts.emplace_back(amount, ladder_title(rung));
+    if (amount.as_double() >= kWorthNaming * ladder.gain().as_double())
+      amounts.emplace_back(amount, ladder_title(rung));
   }
   std::stable_sort(amounts.begin(), amounts.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   if (amounts.size() > kMostNamed) amounts.resize(kMostNamed);
@@ -64,8 +65,8 @@ void write_rungs(const Ladder& ladder, const std::vector<LadderRung>& rungs, std
                    {"% of gain", Align::kRight}});
   for (const LadderRung& rung : rungs) {
     if (!takes_time(rung)) continue;
-    table.add_row({rung.effect.empty() ? "-" : rung.effect, ladder_title(rung), micros(rung.slower), micros(rung.faster),
-                   micros(rung.gain()), percent_of(rung.gain(), ladder.gain())});
+    table.add_row({rung.effect.empty() ? "-" : rung.effect, ladder_title(rung), micros(rung.slower),
+                   micros(rung.faster), micros(rung.gain()), percent_of(rung.gain(), ladder.gain())});
   }
   table.add_row({"", "all", micros(ladder.slower_time), micros(ladder.faster_time), micros(ladder.gain()),
                  percent_of(ladder.gain(), ladder.gain())});

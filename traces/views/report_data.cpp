@@ -18,6 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double kTera = 1e12;
+constexpr double kRateSteps = 1000;  // of a TB/s, in the curve of the memory's rate
 // Of one strategy at one concurrency: a page should open at once. Of more the first are shown, and the page says so.
 constexpr std::size_t kMostKernels = 2000;
 
@@ -92,11 +93,22 @@ Json row_json(const StrategyRow& row, std::size_t strategy, bool step) {
   return json;
 }
 
-Json point_json(const ConcurrencyPoint& point, bool step) {
+Json rate_json(const MemoryRate& rate) {
+  Json values = Json::array();
+  for (const double value : rate.bytes_per_second)
+    values.push_back(std::round(value / kTera * kRateSteps) / kRateSteps);
+  return {
+      {"step_ps", rate.step.value()}, {"peak_tb_per_s", six_digits(rate.peak.value() / kTera)}, {"tb_per_s", values}};
+}
+
+Json point_json(const ConcurrencyPoint& point, const std::vector<MemoryRate>& rates, bool step) {
   Json histogram = Json::array();
   for (const auto& [rows, experts] : point.experts_by_rows) histogram.push_back({rows, experts});
   Json rows = Json::array();
-  for (std::size_t s = 0; s < point.rows.size(); ++s) rows.push_back(row_json(point.rows[s], s, step));
+  for (std::size_t s = 0; s < point.rows.size(); ++s) {
+    rows.push_back(row_json(point.rows[s], s, step));
+    if (s < rates.size() && !rates[s].bytes_per_second.empty()) rows.back()["memory_rate"] = rate_json(rates[s]);
+  }
   return {{"concurrency", point.concurrency},
           {"bound_ps", point.bound_median.value()},
           {"bound_by", point.matrix_bound ? "matrix" : "memory"},
@@ -223,7 +235,11 @@ std::string report_data(const Report& report) {
   Json& strategies = json["strategies"] = Json::array();
   for (const StrategyRow& row : study.points.front().rows) strategies.push_back(row.strategy);
   Json& points = json["points"] = Json::array();
-  for (const ConcurrencyPoint& point : study.points) points.push_back(point_json(point, p.step.has_value()));
+  for (std::size_t i = 0; i < study.points.size(); ++i) {
+    const bool known = i < report.memory_rates.size();
+    points.push_back(
+        point_json(study.points[i], known ? report.memory_rates[i] : std::vector<MemoryRate>(), p.step.has_value()));
+  }
   json["ladders"] = ladders_json(report.ladders);
   json["measured"] = measured_json(report.measured);
   json["accuracy"] = accuracy_json(report.request, p);

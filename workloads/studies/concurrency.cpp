@@ -276,6 +276,13 @@ std::optional<std::pair<StrategyChoice, StrategyChoice>> ladder_ends(const Concu
   return std::pair{*feasible[1].second, *feasible[0].second};
 }
 
+PredictionOrInfeasible predict_first(const ConcurrencyRequest& request, const StrategyChoice& choice,
+                                     TimelineListener* listener) {
+  SimulateOptions simulate = request.options.simulate;
+  simulate.listener = listener;
+  return predict_sample(sample_of(request, request.concurrencies.front(), 0), request, choice, simulate);
+}
+
 ConcurrencyStudy run_concurrency_study(const ConcurrencyRequest& request) {
   MOESIM_CHECK(!request.concurrencies.empty() && !request.strategies.empty() && sample_count(request) > 0);
   if (request.options.scope == Scope::kStep) check_step_model(request.model);

@@ -152,4 +152,8 @@ std::optional<std::pair<StrategyChoice, StrategyChoice>> ladder_ends(const Concu
 // --ep).
 ConcurrencyStudy run_concurrency_study(const ConcurrencyRequest& request);
 
+// The first routing of the first concurrency under one strategy, once more, heard by a listener.
+PredictionOrInfeasible predict_first(const ConcurrencyRequest& request, const StrategyChoice& choice,
+                                     TimelineListener* listener);
+
 }  // namespace moesim

@@ -66,7 +66,7 @@ function svgText(svg, title, reading) {
     const style = getComputedStyle(node);
     copies[i].setAttribute("style", kKeptStyles.map((key) => `${key}:${style.getPropertyValue(key)}`).join(";"));
     for (const name of ["tabindex", "class", "role", "aria-label", "aria-labelledby", "aria-hidden", "id"]) {
-      if (name !== "id" || node.tagName !== "pattern") copies[i].removeAttribute(name);
+      if (name !== "id" || !["pattern", "clipPath"].includes(node.tagName)) copies[i].removeAttribute(name);
     }
   });
   const { width, height } = svg.viewBox.baseVal;

@@ -36,10 +36,26 @@ function visibleBlocks(kernels, x, left, right) {
   return blocks;
 }
 
+// TB/s from its first item's start to its last one's end.
+function kernelRate(kernel) { return kernel.end_ps > kernel.start_ps ? kernel.memory_read_bytes / (kernel.end_ps - kernel.start_ps) : 0; }
 function kernelLines(kernel) {
   return [["stage", kernel.stage], ["launched", timeText(kernel.launch_ps)], ["starts", timeText(kernel.start_ps)], ["runs for", timeText(kernel.end_ps - kernel.start_ps)],
-    ["work items", `${kernel.items.toLocaleString("en-US")} in ${kernel.slots.toLocaleString("en-US")} slots`], ["from memory", bytesText(kernel.memory_read_bytes)],
+    ["work items", `${kernel.items.toLocaleString("en-US")} in ${kernel.slots.toLocaleString("en-US")} slots`], ["from memory", `${bytesText(kernel.memory_read_bytes)}, ${fixed(kernelRate(kernel), 2)}\u00a0TB/s`],
     ["mostly", `${effects[kernel.limited_by].name} ${percentText(kernel.limited_share)}`]];
+}
+
+// The memory's mean rate as an area whose full height is the channel's peak.
+function drawRate(g, rate, x, width, top, height) {
+  const y = (value) => top + height * (1 - Math.min(1, value / rate.peak_tb_per_s));
+  let path = "", open = false;
+  rate.tb_per_s.forEach((value, i) => {
+    const from = Math.max(-1, x(i * rate.step_ps)), to = Math.min(width + 1, x((i + 1) * rate.step_ps));
+    if (to <= from) return;
+    path += open ? `V${y(value).toFixed(1)}H${to.toFixed(1)}` : `M${from.toFixed(1)} ${top + height}V${y(value).toFixed(1)}H${to.toFixed(1)}`;
+    open = true;
+  });
+  if (open) g.append("path").attr("class", "rate").attr("d", `${path}V${top + height}Z`).attr("aria-hidden", "true");
+  g.append("path").attr("class", "grid").attr("d", `M0 ${top}H${width}M0 ${top + height}H${width}`).attr("aria-hidden", "true");
 }
 
 function addTimeline(section) {
@@ -61,12 +77,15 @@ function addTimeline(section) {
     const limits = new Set(lanes.flatMap((lane) => lane.kernels.map((k) => k.limited_by)));
     const legend = effects.filter((_, i) => limits.has(i)).map((kind) => ({ text: kind.name, width: 22, draw: (g) => block(g, id, kind.look, 0, -6, 22, 12) }));
     legend.push({ text: "launched, not yet running", width: 22, draw: (g) => g.append("path").attr("class", "axis").attr("d", "M0 0H22M0 -4V4") });
+    const heard = rows.find((row) => row.memory_rate);
+    if (heard) legend.push({ text: `memory's rate, of ${fixed(heard.memory_rate.peak_tb_per_s, 2)} TB/s`, width: 22, draw: (g) => g.append("path").attr("class", "rate").attr("d", "M0 6V2L8 -5L14 0L22 -3V6Z") });
     let y = drawLegend(svg, legend, 0, 0, width) + 10;
-    const kBar = 22, end = Math.max(...rows.map(endOf));
+    const kBar = 22, kRate = 24, end = Math.max(...rows.map(endOf));
     for (const lane of lanes) {
       lane.count = subLanes(lane.kernels);
       lane.y = y;
-      y += 20 + lane.count * (kBar + 3) + 9;
+      lane.rateTop = y + 18 + lane.count * (kBar + 3);
+      y = lane.rateTop + (lane.row.memory_rate ? kRate : 0) + 11;
     }
     const bottom = y;
     const base = d3.scaleLinear().domain([0, end]).range([0, width - 2]);
@@ -95,6 +114,7 @@ function addTimeline(section) {
       keepingFocus(svg.node(), () => lanes.forEach((lane, l) => {
         const g = groups[l];
         g.selectAll("*").remove();
+        if (lane.row.memory_rate) drawRate(g, lane.row.memory_rate, x, width, lane.rateTop, kRate);
         const nodes = visibleBlocks(lane.kernels, x, 0, width).map((piece) => {
           const kernel = piece.kernels[0], top = lane.y + 18 + piece.lane * (kBar + 3);
           if (!piece.thin && kernel.launch_ps < kernel.start_ps) {
@@ -119,7 +139,7 @@ function addTimeline(section) {
     const ground = svg.insert("rect", ":first-child").attr("class", "hit").attr("width", width).attr("height", bottom);
     ground.attr("aria-hidden", "true");
     view.behaviour = d3.zoom().scaleExtent([1, kMostZoom]).translateExtent([[0, 0], [width, bottom]]).extent([[0, 0], [width, bottom]])
-      .filter(() => !(d3.event.type === "wheel" && !(d3.event.ctrlKey || d3.event.metaKey || d3.event.shiftKey)) && !d3.event.button)
+      .filter(() => wanted(d3.event))
       .on("zoom", () => {
         view.transform = d3.event.transform;
         render();
@@ -136,6 +156,13 @@ function addTimeline(section) {
     view.transform = d3.zoomIdentity;
     svg.call(view.behaviour.transform, before);
     return bottom + 24;
+  }
+
+  // The wheel alone and one finger scroll the page; a finger drags what is zoomed.
+  function wanted(event) {
+    if (event.type === "wheel") return event.ctrlKey || event.metaKey || event.shiftKey;
+    if (event.touches && event.touches.length < 2) return view.transform.k > 1;
+    return !event.button;
   }
 
   // 0: all of it. Around the focused kernel, or the middle.
@@ -160,15 +187,15 @@ function addTimeline(section) {
     reading: () => {
       const rows = lanesOf();
       const counts = rows.map((row) => `${strategyName(row.strategy)} ${row.kernels.count.toLocaleString("en-US")}`);
-      return `Kernels by strategy: ${listText(counts)}. A block's colour and pattern say what it mostly waits for. Zoom with the buttons, with + and −, by pinching, or with Ctrl and the wheel; drag to move.`;
+      return `Kernels by strategy: ${listText(counts)}. A block's colour and pattern say what it mostly waits for${rows.some((row) => row.memory_rate) ? ", the area below it how fast memory delivers" : ""}. Zoom with the buttons, with + and −, by pinching, or with Ctrl and the wheel; drag to move.`;
     },
     controls: () => [button("−", "Zoom out", () => zoomBy(0.5)), button("+", "Zoom in", () => zoomBy(2)), button("←", "Earlier", () => panBy(-0.5)),
       button("→", "Later", () => panBy(0.5)), button("All", "Show all of it", () => zoomBy(0))],
     table: () => ({
       columns: [{ name: "tokens" }, { name: "strategy", text: true }, { name: "kernel", text: true }, { name: "stage", text: true }, { name: "launch_us", digits: 3 }, { name: "start_us", digits: 3 },
-        { name: "end_us", digits: 3 }, { name: "items" }, { name: "slots" }, { name: "memory_read_bytes" }, { name: "cache_read_bytes" }, { name: "limited_by", text: true }],
+        { name: "end_us", digits: 3 }, { name: "items" }, { name: "slots" }, { name: "memory_read_bytes" }, { name: "cache_read_bytes" }, { name: "memory_tb_per_s", digits: 3 }, { name: "limited_by", text: true }],
       rows: lanesOf().flatMap((row) => kernelsOf(row).map((k) => [source().concurrency, strategyName(row.strategy), k.name, k.stage, k.launch_ps / kPsPerUs, k.start_ps / kPsPerUs, k.end_ps / kPsPerUs,
-        k.items, k.slots, k.memory_read_bytes, k.cache_read_bytes, effects[k.limited_by].key])),
+        k.items, k.slots, k.memory_read_bytes, k.cache_read_bytes, kernelRate(k), effects[k.limited_by].key])),
     }),
   });
 }
