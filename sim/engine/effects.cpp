@@ -21,6 +21,7 @@ constexpr std::array<Names, kEffectCount> kNames = {{
     {"vector", "vector work"},
     {"serial_step", "dependent chains of K-steps"},
     {"rereads", "bytes read again from memory"},
+    {"copies", "copies read back from memory"},
     {"cache_bandwidth", "caches and load ports"},
     {"tail", "imbalance and tail"},
     {"in_flight", "too few bytes in flight"},

@@ -22,13 +22,14 @@ enum class Effect : std::uint8_t {
   kVector,          // vector work takes no time
   kSerialStep,      // K-steps have no dependent chain
   kRereads,         // what was read once is found in the nearest cache
+  kCopies,          // what a kernel wrote is found in the nearest cache
   kCacheBandwidth,  // caches and load ports without limit
   kTail,            // items are cut into many small ones
   kInFlight,        // bytes in flight without limit, asked for at once: memory delivers at its highest rate
   kByteWeight,      // each byte costs memory what one of a plain stream does
   kWrites,          // written bytes take no time
 };
-inline constexpr std::size_t kEffectCount = 13;
+inline constexpr std::size_t kEffectCount = 14;
 
 class EffectSet {
  public:

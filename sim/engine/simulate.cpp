@@ -24,8 +24,9 @@ std::int64_t cohorts_per_wave(std::int64_t items, std::int64_t slots) {
   return items <= 256 * slots ? 8 : 4;
 }
 
-// Ablation of the tail: items are cut into this many.
+// Ablation of the tail: items are cut into this many, or fewer in a kernel of so many waves that its tail is short.
 constexpr double kTailCuts = 32;
+constexpr double kTailWaves = 256;
 
 // Cohorts of different classes that end within a window of each other end together, in its middle: some a little early,
 // some a little late, so that classes that hardly differ do not splinter the cohorts. The window is a share of an
@@ -60,6 +61,7 @@ struct KernelState {
   std::int64_t resident = 0;    // items that hold a slot
   std::int64_t slots = 0;       // on an empty machine
   std::int64_t quantum = 1;     // items of a cohort at most
+  std::int64_t cuts = 1;        // pieces of an item that count as items of their own
   std::int64_t flowing = 0;     // items in their K-steps
   std::int64_t delayed = 0;     // items in dispatch, prologue, fill, epilogue
   std::int64_t waiting = 0;     // items that wait for other items
@@ -85,9 +87,12 @@ class Engine {
 
  private:
   [[nodiscard]] const Kernel& kernel(std::uint32_t k) const { return plan_.kernels()[k]; }
-  // Of a prologue or epilogue, picoseconds.
-  [[nodiscard]] std::int64_t scaled(Duration d) const {
-    return without_.has(Effect::kFill) ? 0 : std::llround(d.as_double() / cuts_);
+  // Of a prologue or epilogue of kernel k, picoseconds.
+  [[nodiscard]] std::int64_t scaled(std::uint32_t k, Duration d) const {
+    return without_.has(Effect::kFill) ? 0 : std::llround(d.as_double() / static_cast<double>(states_[k].cuts));
+  }
+  [[nodiscard]] std::int64_t items_of(std::uint32_t k, const ItemGroup& group) const {
+    return group.count * states_[k].cuts;
   }
 
   [[nodiscard]] std::vector<std::vector<std::uint32_t>> leave_out_helpers();
@@ -117,7 +122,6 @@ class Engine {
   const Machine& machine_;
   const SimulateOptions& options_;
   const EffectSet without_;
-  double cuts_ = 1;
   std::int64_t now_ = 0;
   double dispatch_free_ = 0;
   std::vector<KernelState> states_;
@@ -148,7 +152,6 @@ Engine::Engine(const ExecutionPlan& plan, const Machine& machine, const Simulate
       meter_(plan.kernels().size()),
       successors_(plan.kernels().size()) {
   if (options.listener != nullptr) recorder_.emplace(plan, machine, *options.listener);
-  if (without_.has(Effect::kTail)) cuts_ = kTailCuts;
   const std::vector<std::vector<std::uint32_t>> predecessors = leave_out_helpers();
   for (std::uint32_t k = 0; k < states_.size(); ++k) {
     KernelState& s = states_[k];
@@ -158,7 +161,12 @@ Engine::Engine(const ExecutionPlan& plan, const Machine& machine, const Simulate
     MOESIM_CHECK(s.slots > 0);  // a strategy that does not fit is infeasible before it gets here
     s.result.slots = s.slots;
     if (s.done) continue;
-    s.remaining = kernel(k).items() * static_cast<std::int64_t>(cuts_);
+    s.remaining = kernel(k).items();
+    if (without_.has(Effect::kTail)) {
+      const double waves = static_cast<double>(s.remaining) / static_cast<double>(s.slots);
+      s.cuts = std::llround(std::clamp(kTailWaves / waves, 1.0, kTailCuts));
+      s.remaining *= s.cuts;
+    }
     s.unfinished = s.remaining;
     const std::int64_t wave = std::min(s.slots, s.remaining);
     const std::int64_t cohorts = cohorts_per_wave(s.remaining, s.slots);
@@ -169,9 +177,7 @@ Engine::Engine(const ExecutionPlan& plan, const Machine& machine, const Simulate
     for (const std::uint32_t before : predecessors[k]) successors_[before].push_back(k);
     for (const ItemGroup& group : kernel(k).groups) {
       if (!group.after.empty() && s.group_unfinished.empty()) {
-        for (const ItemGroup& g : kernel(k).groups) {
-          s.group_unfinished.push_back(g.count * static_cast<std::int64_t>(cuts_));
-        }
+        for (const ItemGroup& g : kernel(k).groups) s.group_unfinished.push_back(items_of(k, g));
       }
     }
   }
@@ -277,7 +283,7 @@ bool Engine::start_some(std::uint32_t k) {
   if (!s.launched || s.remaining == 0) return false;
   const std::int64_t gang = kernel(k).gang;
   const ItemGroup& group = kernel(k).groups[s.next_group];
-  const std::int64_t group_items = group.count * static_cast<std::int64_t>(cuts_);
+  const std::int64_t group_items = items_of(k, group);
   std::int64_t items = std::min(free_slots(k), group_items - s.started_in_group);
   const std::int64_t quantum = options_.cohorts ? s.quantum : gang;
   items = std::min(items, quantum);
@@ -326,12 +332,12 @@ void Engine::start_cohort(std::uint32_t k, std::int64_t first_item, std::int64_t
   key.kernel = k;
   key.item_class = group.item_class;
   key.level = level;
-  const double all = static_cast<double>(items) / cuts_;
+  const auto cuts = static_cast<double>(s.cuts);
+  const double all = static_cast<double>(items) / cuts;
   const double read = c.read.as_double() * all;
   s.cache_read += read + c.resident_read.as_double() * all;
   if (group.region) {
-    const CacheHierarchy::Read from =
-        caches_.read(group.region->index(), start_share, read * c.first_share, without_.has(Effect::kRereads));
+    const CacheHierarchy::Read from = caches_.read(group.region->index(), start_share, read * c.first_share, without_);
     key.misses = from.misses;
     key.reread = from.reread;
     s.memory_read += from.from_memory;
@@ -355,7 +361,7 @@ void Engine::start_cohort(std::uint32_t k, std::int64_t first_item, std::int64_t
   cohort.group = static_cast<std::uint32_t>(s.next_group);
   cohort.items = items;
   cohort.flow = flow_for(key);
-  cohort.epilogue = scaled(c.epilogue);
+  cohort.epilogue = scaled(k, c.epilogue);
 
   // The device starts one item per interval; a cohort stands for items around its middle. Items of a first wave find
   // their slots free and start one after another; items that replace others were freed one by one, so only a backlog
@@ -363,20 +369,20 @@ void Engine::start_cohort(std::uint32_t k, std::int64_t first_item, std::int64_t
   double start = static_cast<double>(now_);
   std::int64_t before = 0;
   if (persistent && !first_on_slot) {
-    cohort.after_wait = scaled(c.tile_prologue);
+    cohort.after_wait = scaled(k, c.tile_prologue);
   } else {
     const double interval = without_.has(Effect::kLaunch) ? 0 : machine_.dispatch_interval.as_double();
     const double middle = interval * std::max(0.0, all - 1) / 2;
     start = std::max(start - (first_on_slot ? 0 : middle), dispatch_free_) + middle;
     dispatch_free_ = start + middle + interval * std::min(1.0, all);
-    before = scaled(c.prologue_before) + (first_on_slot ? scaled(c.first_prologue) : 0);
-    cohort.after_wait = scaled(c.prologue_after);
+    before = scaled(k, c.prologue_before) + (first_on_slot ? scaled(k, c.first_prologue) : 0);
+    cohort.after_wait = scaled(k, c.prologue_after);
   }
   if (first_on_slot && !without_.has(Effect::kFill)) {
     const double rounds = std::max(1.0, static_cast<double>(c.steps) / c.stages);
     const auto wave = static_cast<double>(std::min(s.slots, s.started + s.remaining));
     const double fill = fill_seconds(machine_, flows_[cohort.flow].flow, wave, rounds);
-    cohort.after_wait += std::llround(fill * kPicosecondsPerSecond / cuts_);
+    cohort.after_wait += std::llround(fill * kPicosecondsPerSecond / cuts);
   }
   const auto dispatched = static_cast<std::int64_t>(std::llround(start));
   if (s.started == 0) s.result.start = TimePoint(dispatched);
@@ -429,7 +435,8 @@ std::uint32_t Engine::flow_for(const FlowKey& key) {
     if (flows_[i].key == key) return i;
   }
   const ItemClass& item = kernel(key.kernel).classes[key.item_class];
-  const FlowPhysics physics = make_physics(machine_, item, key.misses, key.reread, cuts_, without_);
+  const FlowPhysics physics =
+      make_physics(machine_, item, key.misses, key.reread, static_cast<double>(s.cuts), without_);
   s.flows.push_back(flows_.add_record(key, physics));
   return s.flows.back();
 }

@@ -17,15 +17,16 @@ constexpr double kWorthNaming = 0.05;
 static_assert(kWorthNaming * (kEffectCount + 1) < 1);
 constexpr std::size_t kMostNamed = 4;
 
-std::string two_digits(double value) {
-  const std::string text = fmt::format("{:.2f}", value);
-  return text == "-0.00" ? "0.00" : text;
+// Without a sign where nothing but zeros is printed.
+std::string fixed(double value, int digits) {
+  const std::string text = fmt::format("{:.{}f}", value, digits);
+  return text.find_first_of("123456789") == std::string::npos ? fmt::format("{:.{}f}", 0.0, digits) : text;
 }
-std::string micros(Duration d) { return two_digits(to_microseconds(d)); }
+std::string micros(Duration d) { return fixed(to_microseconds(d), 2); }
 
 // Nothing where there is no gain to have a share of.
 std::string percent_of(Duration part, Duration gain) {
-  return gain == Duration(0) ? "" : two_digits(part.as_double() / gain.as_double() * 100);
+  return gain == Duration(0) ? "" : fixed(part.as_double() / gain.as_double() * 100, 1);
 }
 
 // "12.63 of helper kernels; 1.20 of launches and dispatch": the rungs with the largest gains, or of the largest losses.
@@ -45,11 +46,11 @@ std::string named(const Ladder& ladder, bool gains) {
 
 std::string sentence(const Ladder& ladder) {
   if (ladder.gain() == Duration(0)) return fmt::format("{} takes as long as {}.", ladder.faster, ladder.slower);
-  std::string text = fmt::format("{} is {:.2f} times as fast as {}, {} µs less. Saved: {}", ladder.faster,
+  std::string text = fmt::format("{} is {:.2f} times as fast as {}, {} µs less.\n  Saved: {}", ladder.faster,
                                  ladder.slower_time.as_double() / ladder.faster_time.as_double(), ladder.slower,
                                  micros(ladder.gain()), named(ladder, true));
   const std::string lost = named(ladder, false);
-  if (!lost.empty()) text += fmt::format(". Lost: {}", lost);
+  if (!lost.empty()) text += fmt::format(".\n  Lost: {}", lost);
   return text + ".";
 }
 
