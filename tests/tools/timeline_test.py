@@ -8,6 +8,8 @@ import decimal
 import gzip
 import json
 import pathlib
+import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -160,6 +162,21 @@ class Timelines(unittest.TestCase):
                 for s in of_stage:
                     rows[s.track] += s.arguments["rows"]
                 self.assertEqual(sum(rows.values()), 5 * 8, row["strategy"])
+
+    def test_a_full_disk_leaves_nothing(self):
+        def limit():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # writing fails instead
+            resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+        for extension in ("json", "json.gz", "pftrace"):
+            path = self.folder / f"full.{extension}"
+            command = [MOESIM, "run", *CASES["layer"], "--samples", "1", "--timeline", str(path)]
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=False, preexec_fn=limit, restore_signals=False
+            )
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("cannot be written", done.stderr)
+            self.assertEqual(list(self.folder.iterdir()), [])
 
     def test_the_file_says_what_it_is_of(self):
         _, perfetto, report, _ = self.read("step")

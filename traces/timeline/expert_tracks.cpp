@@ -31,6 +31,17 @@ ExpertRows expert_rows(const Kernel& kernel) {
   return all;
 }
 
+void ExpertTracks::Use::add(const Span& span, const ItemClass& item, double share) {
+  const double items = static_cast<double>(span.items) * share;
+  const double time = items * (span.end - span.start).as_double();
+  from = std::min(from, span.flow);
+  to = std::max(to, span.drain);
+  bytes += items * item.read.as_double();
+  useful_flops += items * item.useful_flops;
+  issued_flops += items * item.issued_flops;
+  for (std::size_t b = 0; b < kBlameCount; ++b) bound[b] += time * span.blame[b];
+}
+
 ExpertTracks::ExpertTracks(TrackWriter& writer, const std::string& group, const ExecutionPlan& plan)
     : writer_(writer), plan_(plan) {
   for (const Kernel& kernel : plan.kernels()) {
@@ -54,10 +65,7 @@ void ExpertTracks::add(const Span& span) {
   }
   if (group.label >= 0) {
     Use& use = uses.experts[group.label];
-    use.from = std::min(use.from, span.flow);
-    use.to = std::max(use.to, span.drain);
-    use.items += span.items;
-    use.bytes += static_cast<double>(span.items) * kernel.classes[group.item_class].read.as_double();
+    use.add(span, kernel.classes[group.item_class], 1);
     if (!uses.counted[span.group]) use.rows += group.rows;
     uses.counted[span.group] = true;
   } else if (!kernel.labels.empty()) {
@@ -73,17 +81,14 @@ void ExpertTracks::add_of_kernel(const Kernel& kernel, const Span& span, Uses& u
   const ItemGroup& group = kernel.groups[span.group];
   const auto entries = static_cast<std::int64_t>(kernel.labels.size());
   const std::int64_t all_rows = uses.rows_before.back();
-  const double bytes = static_cast<double>(span.items) * kernel.classes[group.item_class].read.as_double();
   const auto entry_of_row = [&](std::int64_t row) {
     return std::upper_bound(uses.rows_before.begin(), uses.rows_before.end(), row) - uses.rows_before.begin() - 1;
   };
   const auto touch = [&](std::int64_t entry, double share) {
     const LabelRows& label = kernel.labels[static_cast<std::size_t>(entry)];
     Use& use = uses.experts[label.label];
-    use.from = std::min(use.from, span.flow);
-    use.to = std::max(use.to, span.drain);
     use.rows = label.rows;
-    use.bytes += bytes * share;
+    use.add(span, kernel.classes[group.item_class], share);
   };
   switch (kernel.label_order) {
     case LabelOrder::kInterleaved:
@@ -137,6 +142,9 @@ void ExpertTracks::write(const Kernel& kernel, Uses& uses) {
     arguments_.whole("expert", label);
     arguments_.whole("rows", use.rows);
     arguments_.whole("weight_bytes", std::llround(use.bytes));
+    arguments_.whole("flops_useful", std::llround(use.useful_flops));
+    arguments_.whole("flops_issued", std::llround(use.issued_flops));
+    arguments_.limited_by(use.bound);
     writer_.slice(track.track, from, use.to - from, name, "expert", arguments_.all());
     track.end = use.to;
   }

@@ -2,6 +2,7 @@
 // its items to the last. Experts that no item is for have no track.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -24,8 +25,12 @@ class ExpertTracks {
  private:
   struct Use {
     TimePoint from = TimePoint(std::numeric_limits<std::int64_t>::max()), to;
-    std::int64_t items = 0, rows = 0;
-    double bytes = 0;
+    std::int64_t rows = 0;
+    double bytes = 0, useful_flops = 0, issued_flops = 0;
+    std::array<double, kBlameCount> bound{};  // what bound its items, times their time
+
+    // A share of a span's items.
+    void add(const Span& span, const ItemClass& item, double share);
   };
   struct Uses {
     std::map<std::int32_t, Use> experts;

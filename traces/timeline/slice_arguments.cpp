@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <numeric>
 
 namespace moesim {
 namespace {
@@ -28,13 +30,18 @@ void SliceArguments::text(std::string_view name, std::string value) {
   arguments_.push_back({name, std::string_view(texts_.back())});
 }
 
+void SliceArguments::limited_by(const std::array<double, kBlameCount>& shares) {
+  const double total = std::accumulate(shares.begin(), shares.end(), 0.0);
+  if (total <= 0) return;
+  const auto most = std::max_element(shares.begin(), shares.end());
+  text("limited_by",
+       fmt::format("{} {:.0f} %", blame_name(static_cast<Blame>(most - shares.begin())), 100 * *most / total));
+}
+
 void SliceArguments::attribution(const Attribution& attribution) {
-  const Duration total = sum(attribution);
-  if (total > Duration(0)) {
-    const Blame most = largest(attribution);
-    const double share = attribution[static_cast<std::size_t>(most)].as_double() / total.as_double();
-    text("limited_by", fmt::format("{} {:.0f} %", blame_name(most), 100 * share));
-  }
+  std::array<double, kBlameCount> shares{};
+  for (std::size_t b = 0; b < kBlameCount; ++b) shares[b] = attribution[b].as_double();
+  limited_by(shares);
   for (std::size_t b = 0; b < kBlameCount; ++b) {
     if (attribution[b] != Duration(0)) whole(picoseconds_key(b), attribution[b].value());
   }
