@@ -15,6 +15,9 @@
 namespace moesim {
 namespace {
 
+// Concurrencies whose kernels and ladders are shown: of more, or of a step, whose layers are many, the first alone.
+constexpr std::size_t kMostDetailed = 16;
+
 struct ReportFlags {
   RequestFlags request;
   std::string out = "report.html";
@@ -30,11 +33,11 @@ MeasuredPoints read_measured(const std::vector<std::string>& paths, const Concur
   return match_measured(rows, request);
 }
 
-// The study's own, and one at each further concurrency; of a step, whose many layers take long, none.
+// The study's own, and one at each further concurrency that is shown in detail.
 std::vector<LadderOrInfeasible> climb_ladders(const ConcurrencyRequest& request, const ConcurrencyStudy& study) {
   std::vector<LadderOrInfeasible> ladders;
   if (study.ladder) ladders.push_back(*study.ladder);
-  if (request.options.scope == Scope::kStep) return ladders;
+  if (!request.all_kernels) return ladders;
   for (std::size_t i = 1; i < study.points.size(); ++i) {
     const auto ends = ladder_ends(request, study.points[i]);
     if (ends) ladders.push_back(ladder_between(request, study.points[i].concurrency, ends->first, ends->second));
@@ -63,7 +66,7 @@ std::vector<std::vector<MemoryRate>> hear_memory(const ConcurrencyRequest& reque
 CommandResult report(const ReportFlags& flags) {
   ConcurrencyRequest request = request_of(flags.request);
   request.explain = true;
-  request.all_kernels = request.options.scope != Scope::kStep;  // a step's are many
+  request.all_kernels = request.options.scope != Scope::kStep && request.concurrencies.size() <= kMostDetailed;
   const MeasuredPoints measured = read_measured(flags.measured, request);
   OutputFile file(flags.out, "--out");
   Progress progress;

@@ -120,6 +120,20 @@ TEST(Report, KeepsTheKernelsOfAStepAtItsFirstConcurrency) {
   EXPECT_THAT(data.at("ladders"), SizeIs(1));
 }
 
+// So that a page of very many concurrencies stays small.
+TEST(Report, KeepsTheKernelsOfAtMostSixteenConcurrencies) {
+  for (const auto& [list, last] : {std::pair("1-16", true), std::pair("1-17", false)}) {
+    const std::string page = temp_file("page.html", "");
+    successful_output({"report", "--model", "mixtral-8x7b", "--samples", "1", "--strategy", "grouped_gemm,stream_gemv",
+                       "--concurrency", list, "--out", page});
+    const json data = data_of(read(page));
+    EXPECT_TRUE(data.at("points").front().at("rows")[0].contains("kernels"));
+    EXPECT_EQ(data.at("points").back().at("rows")[0].contains("kernels"), last) << list;
+    EXPECT_EQ(data.at("points").back().at("rows")[0].contains("memory_rate"), last) << list;
+    EXPECT_THAT(data.at("ladders"), SizeIs(last ? 16 : 1));
+  }
+}
+
 TEST(Report, ShowsMeasuredRowsOfThisLayer) {
   const std::string rows = temp_file(
       "rows.jsonl",

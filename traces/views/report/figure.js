@@ -65,7 +65,7 @@ function svgText(svg, title, reading) {
   originals.forEach((node, i) => {
     const style = getComputedStyle(node);
     copies[i].setAttribute("style", kKeptStyles.map((key) => `${key}:${style.getPropertyValue(key)}`).join(";"));
-    for (const name of ["tabindex", "class", "role", "aria-label", "aria-labelledby", "aria-hidden", "id"]) {
+    for (const name of ["tabindex", "class", "role", "aria-label", "aria-labelledby", "aria-describedby", "aria-hidden", "id"]) {
       if (name !== "id" || !["pattern", "clipPath"].includes(node.tagName)) copies[i].removeAttribute(name);
     }
   });
@@ -100,7 +100,7 @@ function svgText(svg, title, reading) {
   return `<?xml version="1.0" encoding="UTF-8"?>\n${new XMLSerializer().serializeToString(outer)}\n`;
 }
 
-// spec: {id, title, reading(), draw(svg, width) -> height, table(), controls(redraw) -> nodes, follows: whether it is of the chosen concurrency}
+// spec: {id, title, reading(), hint (how to use it: on the page alone), draw(svg, width) -> height, table(), controls(redraw) -> nodes, follows: whether it is of the chosen concurrency}
 function addFigure(section, spec) {
   const title = () => (typeof spec.title === "function" ? spec.title() : spec.title);
   const heading = element("h3", { id: `${spec.id}-title` });
@@ -115,10 +115,10 @@ function addFigure(section, spec) {
   let width = 0;
   function redraw() {
     heading.textContent = title();
-    reading.textContent = spec.reading();
+    reading.textContent = spec.hint ? `${spec.reading()} ${spec.hint}` : spec.reading();
     keepingFocus(canvas, () => {
       canvas.replaceChildren();
-      const svg = d3.select(canvas).append("svg").attr("role", "group").attr("aria-labelledby", `${spec.id}-title ${spec.id}-reading`);
+      const svg = d3.select(canvas).append("svg").attr("role", "group").attr("aria-labelledby", `${spec.id}-title`).attr("aria-describedby", `${spec.id}-reading`);
       const height = spec.draw(svg, width);
       svg.attr("viewBox", `0 0 ${width} ${height}`);
     });

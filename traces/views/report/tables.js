@@ -11,7 +11,7 @@ function fillVerdict() {
     ["Launch", data.launch], ["Shard", shard], ["Constants", data.calibration]];
   const list = document.getElementById("facts");
   for (const [name, value] of facts) list.append(element("div", {}, element("dt", { text: name }), element("dd", { text: value })));
-  document.getElementById("winners").append(buildTable(winnersTable(), "The fastest strategy at each concurrency", { showCaption: true }));
+  document.getElementById("winners").append(buildTable(winnersTable(), "The fastest strategy at each concurrency", { showCaption: true, tall: data.points.length > 16 }));
 }
 
 function winnersTable() {
@@ -49,8 +49,6 @@ function addAccuracy(section) {
       : `By strategy ${range(known.map((a) => a.median_abs_pct))} % in the median and ${range(known.map((a) => a.p95_abs_pct))} % at the 95th percentile, on this device and with these weights, over all concurrencies of the fit together: the overlay does not divide its errors by band. Two strategies that are closer than this should be measured.`;
     card.append(element("h3", { text: "Error on models that the fit had not seen" }), element("p", { class: "reading", text: said }),
       buildTable(accuracyTable(), "Held-out error by strategy"));
-    const notes = markNotes();
-    if (notes.length > 0) card.append(element("p", { class: "note", text: notes.join(" ") }));
   }
   addMeasured(section);
 }

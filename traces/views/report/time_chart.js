@@ -192,6 +192,7 @@ function addTimeChart(section) {
       redraw();
     })],
   });
+  if (markNotes().length > 0) section.append(element("p", { class: "note", text: markNotes().join(" ") }));
   const notes = infeasibleNotes();
   if (notes.length === 0) return;
   const list = element("ul", { class: "note" });

@@ -183,11 +183,12 @@ function addTimeline(section) {
   };
   addFigure(section, {
     id, draw, follows: true,
+    hint: "Zoom with the buttons, with + and −, by pinching, or with Ctrl and the wheel; drag to move.",
     title: () => `Simulated kernels of the first routing, at ${tokensText(source().concurrency)}`,
     reading: () => {
       const rows = lanesOf();
       const counts = rows.map((row) => `${strategyName(row.strategy)} ${row.kernels.count.toLocaleString("en-US")}`);
-      return `Kernels by strategy: ${listText(counts)}. A block's colour and pattern say what it mostly waits for${rows.some((row) => row.memory_rate) ? ", the area below it how fast memory delivers" : ""}. Zoom with the buttons, with + and −, by pinching, or with Ctrl and the wheel; drag to move.`;
+      return `Kernels by strategy: ${listText(counts)}. A block's colour and pattern say what it mostly waits for${rows.some((row) => row.memory_rate) ? ", the area below it how fast memory delivers" : ""}.`;
     },
     controls: () => [button("−", "Zoom out", () => zoomBy(0.5)), button("+", "Zoom in", () => zoomBy(2)), button("←", "Earlier", () => panBy(-0.5)),
       button("→", "Later", () => panBy(0.5)), button("All", "Show all of it", () => zoomBy(0))],
