@@ -274,6 +274,16 @@ TEST(ReportData, SaysPlainlyWhatIsNotFitted) {
   EXPECT_FALSE(data.at("inputs").at("fitted").empty());
 }
 
+TEST(ReportData, TakesNamesThatAreNoUtf8) {
+  ConcurrencyRequest request = tiny_request();
+  request.model.name =
+      "a\xff"
+      "b";
+  EXPECT_EQ(make_data(request).data.at("model"),
+            "a\uFFFD"
+            "b");
+}
+
 TEST(ReportData, IsTheSameEachTime) {
   const Made one = make_data(tiny_request()), two = make_data(tiny_request());
   EXPECT_EQ(one.data.dump(), two.data.dump());

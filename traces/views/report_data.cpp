@@ -244,7 +244,8 @@ std::string report_data(const Report& report) {
   json["measured"] = measured_json(report.measured);
   json["accuracy"] = accuracy_json(report.request, p);
   json["inputs"] = report_inputs(report.request, p);
-  return json.dump();
+  constexpr int kOneLine = -1;
+  return json.dump(kOneLine, ' ', false, Json::error_handler_t::replace);  // a file's name may be no UTF-8
 }
 
 }  // namespace moesim

@@ -11,15 +11,14 @@ function buildTable(table, caption, options = {}) {
   const head = element("tr");
   for (const column of table.columns) head.append(element("th", { scope: "col", class: column.text ? "" : "n", text: column.name }));
   const body = element("tbody");
-  table.rows.forEach((row, r) => {
+  for (const row of table.rows) {
     const line = element("tr");
-    if (options.mark && options.mark(r)) line.className = "best";
     row.forEach((value, c) => {
       const column = table.columns[c];
       line.append(element("td", { class: column.text ? (column.wide ? "t" : "w") : "n", text: cellText(column, value) }));
     });
     body.append(line);
-  });
+  }
   const node = element("table", {}, element("caption", { class: options.showCaption ? "" : "unseen", text: caption }), element("thead", {}, head), body);
   return element("div", { class: options.tall ? "scroll tall" : "scroll", tabindex: "0", role: "region", "aria-label": caption }, node);
 }
