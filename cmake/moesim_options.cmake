@@ -33,10 +33,16 @@ endfunction()
 # moesim_embed(TARGET FUNCTION FOLDER): adds to TARGET a function std::span<const EmbeddedFile> moesim::FUNCTION() with the
 # text of FOLDER/*.json, so that the binary runs from anywhere.
 function(moesim_embed target function folder)
-  file(GLOB data CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.json)
+  moesim_embed_files(${target} ${function} ${folder}/*.json)
+endfunction()
+
+# The same of all files that match one of the patterns, sorted by path.
+function(moesim_embed_files target function)
+  list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ REGEX "^[^/]" OUTPUT_VARIABLE patterns)
+  file(GLOB data CONFIGURE_DEPENDS ${patterns})
   set(output ${CMAKE_CURRENT_BINARY_DIR}/${function}.cpp)
   add_custom_command(OUTPUT ${output}
-    COMMAND ${CMAKE_COMMAND} -DGLOB=${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.json -DFUNCTION=${function}
+    COMMAND ${CMAKE_COMMAND} "-DGLOB=${patterns}" -DFUNCTION=${function}
             -DOUTPUT=${output} -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
     DEPENDS ${data} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
   target_sources(${target} PRIVATE ${output})

@@ -139,11 +139,11 @@ std::vector<std::string> split_list(const std::string& flag, const std::string& 
   return pieces;
 }
 
-std::vector<StrategyChoice> parse_strategies(const std::vector<std::string>& texts) {
+std::vector<StrategyChoice> parse_strategies(const std::vector<std::string>& texts, const std::string& flag) {
   std::vector<std::string> names;
   for (const std::string& text : texts) {
     bool first = true;
-    for (const std::string& piece : split_list("--strategy", text)) {
+    for (const std::string& piece : split_list(flag, text)) {
       const std::size_t equals = piece.find('=');
       const bool is_parameter = !first && equals != std::string::npos && piece.find(':') > equals;
       if (is_parameter) {
@@ -159,7 +159,7 @@ std::vector<StrategyChoice> parse_strategies(const std::vector<std::string>& tex
   std::vector<StrategyChoice> choices;
   for (const std::string& name : names) {
     const auto same = [&](const StrategyChoice& choice) { return choice.text == name; };
-    if (std::none_of(choices.begin(), choices.end(), same)) choices.push_back(parse_strategy(name));
+    if (std::none_of(choices.begin(), choices.end(), same)) choices.push_back(parse_strategy(name, flag));
   }
   return choices;
 }

@@ -18,13 +18,15 @@ CacheHierarchy::CacheHierarchy(const Machine& machine, std::size_t regions) {
   for (const CacheLevel& level : machine.caches) levels_.emplace_back(level.useful_capacity, regions);
 }
 
-CacheHierarchy::Read CacheHierarchy::read(std::size_t region, double fraction, double may_miss, bool forget_rereads) {
+CacheHierarchy::Read CacheHierarchy::read(std::size_t region, double fraction, double may_miss, EffectSet without) {
   Read read;
   read.from_memory = may_miss;
   for (std::size_t j = 0; j < levels_.size(); ++j) {
     CacheState& level = levels_[j];
     read.reread = read.reread || level.was_read(region);
-    const int misses = forget_rereads && level.was_read(region) ? 0 : level.miss_steps(region, fraction);
+    const bool kept = (without.has(Effect::kRereads) && level.was_read(region)) ||
+                      (without.has(Effect::kCopies) && level.was_written(region));
+    const int misses = kept ? 0 : level.miss_steps(region, fraction);
     read.misses[j] = static_cast<std::int8_t>(misses);
     read.from_memory *= static_cast<double>(misses) / CacheState::kShareSteps;
     level.insert(read.from_memory);

@@ -23,6 +23,7 @@ class CacheState {
   static constexpr double kRampShare = 0.05;
 
   [[nodiscard]] bool was_read(std::size_t region) const { return marks_[region].was_read; }
+  [[nodiscard]] bool was_written(std::size_t region) const { return marks_[region].known && !marks_[region].was_read; }
   // Steps of kShareSteps that miss: all when the region was never here.
   [[nodiscard]] int miss_steps(std::size_t region, double fraction) const;
   [[nodiscard]] double position() const { return position_; }
@@ -54,8 +55,8 @@ class CacheHierarchy {
     double from_memory = 0;  // bytes
   };
   // Reads `bytes` of a region at this fraction of its length, of which `may_miss` are not read by others at the same
-  // time. `forget_rereads`: what was here once is still in the nearest level (an ablation).
-  Read read(std::size_t region, double fraction, double may_miss, bool forget_rereads);
+  // time. Without re-reads or copies, what was read or written once is still in the nearest level.
+  Read read(std::size_t region, double fraction, double may_miss, EffectSet without);
   void write(double bytes);
 
   // Insert counters now, and marking that a region came in between then and now.

@@ -9,6 +9,7 @@ namespace moesim {
 namespace {
 
 constexpr double kHighestT = 1e9;     // more bytes in flight than any machine holds
+constexpr double kFarAbove = 1e4;     // t above which t^p may be too large for a double
 constexpr double kTolerance = 1e-7;   // of t
 constexpr double kLeastStep = 1e-15;  // seconds; a step of nothing still ends
 constexpr int kWarmSteps = 6;         // from the last solution; then once more from nothing
@@ -64,6 +65,7 @@ ChannelSolver::ChannelSolver(const Machine& machine) {
 
 double ChannelSolver::factor(std::size_t channel, double t) const {
   const double p = knee_[channel];
+  if (t > kFarAbove) return t * std::pow(1 + std::pow(t, -p), 1 / p);
   return p == 2 ? std::sqrt(1 + t * t) : std::pow(1 + std::pow(t, p), 1 / p);
 }
 

@@ -8,7 +8,23 @@
 namespace moesim {
 namespace {
 
+// Ablation of bytes in flight: so many times as many are. Channels come to their peak but for a millionth.
+constexpr double kAnyInFlight = 1 << 20;
+
 constexpr std::size_t index(PipeKind pipe) { return static_cast<std::size_t>(pipe); }
+
+// Bytes of a step that reach each level: all the nearest, what misses there the next.
+ChannelArray bytes_reaching(const Machine& machine, const ItemClass& item, const MissSteps& misses) {
+  const auto steps = static_cast<double>(item.steps);
+  const double from_region = item.read.as_double() / steps;
+  ChannelArray reaching{};
+  reaching[0] = from_region + item.resident_read.as_double() / steps;
+  for (std::size_t j = 0; j < machine.caches.size(); ++j) {
+    const double may_miss = j == 0 ? from_region * item.first_share : reaching[j];
+    reaching[j + 1] = may_miss * static_cast<double>(misses[j]) / CacheState::kShareSteps;
+  }
+  return reaching;
+}
 
 }  // namespace
 
@@ -25,38 +41,35 @@ FlowPhysics make_physics(const Machine& machine, const ItemClass& item, const Mi
   physics.steps = steps / cuts;
   physics.pipe_seconds = item.pipe_seconds;
   physics.useful_share = item.useful_share;
-  physics.issue = to_seconds(item.step_issue);
-  physics.load = to_seconds(item.load_latency);
+  const bool any_in_flight = without.has(Effect::kInFlight);
+  physics.issue = any_in_flight ? 0 : to_seconds(item.step_issue);
+  physics.load = any_in_flight ? 0 : to_seconds(item.load_latency);
   physics.reread = reread;
   if (without.has(Effect::kPadding)) {
     physics.pipe_seconds[index(PipeKind::kMatrix)] *= item.useful_share;
     physics.useful_share = 1;
   }
+  if (without.has(Effect::kMatrix)) physics.pipe_seconds[index(PipeKind::kMatrix)] = 0;
   if (without.has(Effect::kVector)) physics.pipe_seconds[index(PipeKind::kVector)] = 0;
   if (without.has(Effect::kCacheBandwidth)) physics.pipe_seconds[index(PipeKind::kLoadPort)] = 0;
 
   FlowClass& flow = physics.flow;
   const std::size_t memory = machine.caches.size();
-  const double from_region = item.read.as_double() / steps;
-  const double all = from_region + item.resident_read.as_double() / steps;
-  double reaching = all;
+  const double read_weight = without.has(Effect::kByteWeight) ? 1 : item.read_weight;
+  const ChannelArray reaching = bytes_reaching(machine, item, misses);
+  const double all = reaching[0];
   for (std::size_t j = 0; j <= memory; ++j) {
-    double beyond = 0;  // goes on to the next level
-    if (j < memory) {
-      const double may_miss = j == 0 ? from_region * item.first_share : reaching;
-      beyond = may_miss * static_cast<double>(misses[j]) / CacheState::kShareSteps;
-    }
-    flow.bytes[j] = j < memory ? reaching + machine.caches[j].fill_weight * beyond : reaching * item.read_weight;
+    const double beyond = j < memory ? reaching[j + 1] : 0;  // goes on to the next level
+    flow.bytes[j] = j < memory ? reaching[j] + machine.caches[j].fill_weight * beyond : reaching[j] * read_weight;
     if (all > 0) {
       const double latency = to_seconds(machine.channels[j].latency);
-      flow.hop[j] = (reaching - beyond) / all * latency;
-      flow.queue[j] = reaching / all * latency;
+      flow.hop[j] = (reaching[j] - beyond) / all * latency;
+      flow.queue[j] = reaching[j] / all * latency;
     }
-    reaching = beyond;
   }
   // Stores are not waited for, but back up when the memory does. Turning between reads and writes costs (machine.h): the
   // fewer the writes, the smaller the batches in which they are drained.
-  const double stored = item.write.as_double() / steps;
+  const double stored = without.has(Effect::kWrites) ? 0 : item.write.as_double() / steps;
   const double turns = (machine.memory_write_weight - 1) * std::sqrt(flow.bytes[memory] * stored);
   const double written = stored + turns;
   flow.bytes[memory] += written;
@@ -65,8 +78,14 @@ FlowPhysics make_physics(const Machine& machine, const ItemClass& item, const Mi
     for (std::size_t j = 0; j < memory; ++j) flow.bytes[j] = flow.queue[j] = 0;
   }
   flow.serial = physics.issue + physics.load + (without.has(Effect::kSerialStep) ? 0 : to_seconds(item.step_latency));
-  flow.stages = std::min(item.stages, steps);
+  flow.stages = std::min(item.stages, steps) * (any_in_flight ? kAnyInFlight : 1);
   return physics;
+}
+
+ChannelArray bytes_moved(const Machine& machine, const ItemClass& item, const MissSteps& misses) {
+  ChannelArray bytes = bytes_reaching(machine, item, misses);
+  bytes[machine.caches.size()] += item.write.as_double() / static_cast<double>(item.steps);
+  return bytes;
 }
 
 double fill_seconds(const Machine& machine, const FlowClass& flow, double items, double rounds) {

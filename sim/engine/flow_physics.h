@@ -5,31 +5,12 @@
 #include <cstdint>
 
 #include "sim/engine/channel_solver.h"
+#include "sim/engine/effects.h"
 #include "sim/engine/machine.h"
 #include "sim/plan/kernel.h"
 #include "sim/timeline/attribution.h"
 
 namespace moesim {
-
-// Effects that a run leaves out, as a set (simulate.h).
-enum class Effect : std::uint32_t {
-  kLaunch = 1u << 0,          // launches and dispatch take no time
-  kPadding = 1u << 1,         // matrix work of useful rows only
-  kRereads = 1u << 2,         // what was read once is found in the nearest cache
-  kSerialStep = 1u << 3,      // K-steps have no dependent chain
-  kTail = 1u << 4,            // items are cut into many small ones
-  kCacheBandwidth = 1u << 5,  // caches and load ports without limit
-  kVector = 1u << 6,          // vector work takes no time
-};
-
-class EffectSet {
- public:
-  constexpr explicit EffectSet(std::uint32_t bits = 0) : bits_(bits) {}
-  [[nodiscard]] constexpr bool has(Effect effect) const { return (bits_ & static_cast<std::uint32_t>(effect)) != 0; }
-
- private:
-  std::uint32_t bits_;
-};
 
 // Misses in each cache, in steps of CacheState::kShareSteps, of the bytes that reach it.
 using MissSteps = std::array<std::int8_t, kMaxChannels>;
@@ -53,6 +34,9 @@ struct FlowPhysics {
 
 FlowPhysics make_physics(const Machine& machine, const ItemClass& item, const MissSteps& misses, bool reread,
                          double cuts, EffectSet without);
+
+// Bytes that a step moves over each channel as they are (FlowClass::bytes weighs them); written ones over the memory's.
+ChannelArray bytes_moved(const Machine& machine, const ItemClass& item, const MissSteps& misses);
 
 // What items on empty slots wait for their first bytes beyond their step times. Later items find their loads among others
 // in flight. Of items of `rounds` rounds of loads, each round's step time is L f(t) at an offered load of t, but for the

@@ -9,6 +9,7 @@
 #include "sim/engine/cache.h"
 #include "sim/engine/event_queue.h"
 #include "sim/engine/flow_table.h"
+#include "sim/engine/recorder.h"
 #include "sim/engine/slots.h"
 #include "sim/units/check.h"
 
@@ -23,8 +24,9 @@ std::int64_t cohorts_per_wave(std::int64_t items, std::int64_t slots) {
   return items <= 256 * slots ? 8 : 4;
 }
 
-// Ablation of the tail: items are cut into this many.
+// Ablation of the tail: items are cut into this many, or fewer in a kernel of so many waves that its tail is short.
 constexpr double kTailCuts = 32;
+constexpr double kTailWaves = 256;
 
 // Cohorts of different classes that end within a window of each other end together, in its middle: some a little early,
 // some a little late, so that classes that hardly differ do not splinter the cohorts. The window is a share of an
@@ -47,7 +49,7 @@ struct Cohort {
   std::int64_t items = 0;
   std::int64_t after_wait = 0;  // picoseconds from the end of the wait to the first step
   std::int64_t epilogue = 0;
-  Span span;
+  std::int64_t flow_start = 0;  // until the wait is over: the end of prologue_before
 };
 
 struct KernelState {
@@ -59,6 +61,7 @@ struct KernelState {
   std::int64_t resident = 0;    // items that hold a slot
   std::int64_t slots = 0;       // on an empty machine
   std::int64_t quantum = 1;     // items of a cohort at most
+  std::int64_t cuts = 1;        // pieces of an item that count as items of their own
   std::int64_t flowing = 0;     // items in their K-steps
   std::int64_t delayed = 0;     // items in dispatch, prologue, fill, epilogue
   std::int64_t waiting = 0;     // items that wait for other items
@@ -84,15 +87,23 @@ class Engine {
 
  private:
   [[nodiscard]] const Kernel& kernel(std::uint32_t k) const { return plan_.kernels()[k]; }
-  [[nodiscard]] std::int64_t scaled(Duration d) const { return std::llround(d.as_double() / cuts_); }
+  // Of a prologue or epilogue of kernel k, picoseconds.
+  [[nodiscard]] std::int64_t scaled(std::uint32_t k, Duration d) const {
+    return without_.has(Effect::kFill) ? 0 : std::llround(d.as_double() / static_cast<double>(states_[k].cuts));
+  }
+  [[nodiscard]] std::int64_t items_of(std::uint32_t k, const ItemGroup& group) const {
+    return group.count * states_[k].cuts;
+  }
 
+  [[nodiscard]] std::vector<std::vector<std::uint32_t>> leave_out_helpers();
   void consider_launch(std::uint32_t k);
   void wait_over(std::uint32_t k);
   void release_parked(std::uint32_t k);
   void start_items();
   bool start_some(std::uint32_t k);
   [[nodiscard]] std::int64_t free_slots(std::uint32_t k) const;
-  void start_cohort(std::uint32_t k, std::int64_t items, std::int64_t level, double start_share);
+  void start_cohort(std::uint32_t k, std::int64_t first_item, std::int64_t items, std::int64_t level,
+                    double start_share);
   std::uint32_t flow_for(const FlowKey& key);
   void schedule_flow(std::uint32_t cohort);
   void flow_start(std::uint32_t cohort);
@@ -104,13 +115,13 @@ class Engine {
   [[nodiscard]] bool may_pass_wait(std::uint32_t k, std::uint32_t group) const;
 
   void resolve_rates();
+  void record_change();
   void advance(std::int64_t to);
 
   const ExecutionPlan& plan_;
   const Machine& machine_;
   const SimulateOptions& options_;
   const EffectSet without_;
-  double cuts_ = 1;
   std::int64_t now_ = 0;
   double dispatch_free_ = 0;
   std::vector<KernelState> states_;
@@ -125,6 +136,8 @@ class Engine {
   std::vector<std::uint32_t> running_;  // kernels launched and not done, in launch order
   bool rates_stale_ = false;
   bool blame_stale_ = true;
+  std::optional<Recorder> recorder_;
+  std::vector<Recorder::KernelItems> recorded_;
   SimulationResult result_;
 };
 
@@ -138,32 +151,58 @@ Engine::Engine(const ExecutionPlan& plan, const Machine& machine, const Simulate
       flows_(machine),
       meter_(plan.kernels().size()),
       successors_(plan.kernels().size()) {
-  if (without_.has(Effect::kTail)) cuts_ = kTailCuts;
-  const auto& offsets = plan.predecessor_offsets();
+  if (options.listener != nullptr) recorder_.emplace(plan, machine, *options.listener);
+  const std::vector<std::vector<std::uint32_t>> predecessors = leave_out_helpers();
   for (std::uint32_t k = 0; k < states_.size(); ++k) {
     KernelState& s = states_[k];
-    s.remaining = kernel(k).items() * static_cast<std::int64_t>(cuts_);
-    s.unfinished = s.remaining;
     s.slots = slots_beside(machine, kernel(k).footprint, {});
     if (kernel(k).schedule.max_resident) s.slots = std::min(s.slots, *kernel(k).schedule.max_resident);
     s.slots -= s.slots % kernel(k).gang;
     MOESIM_CHECK(s.slots > 0);  // a strategy that does not fit is infeasible before it gets here
+    s.result.slots = s.slots;
+    if (s.done) continue;
+    s.remaining = kernel(k).items();
+    if (without_.has(Effect::kTail)) {
+      const double waves = static_cast<double>(s.remaining) / static_cast<double>(s.slots);
+      s.cuts = std::llround(std::clamp(kTailWaves / waves, 1.0, kTailCuts));
+      s.remaining *= s.cuts;
+    }
+    s.unfinished = s.remaining;
     const std::int64_t wave = std::min(s.slots, s.remaining);
     const std::int64_t cohorts = cohorts_per_wave(s.remaining, s.slots);
     s.quantum = std::max(kernel(k).gang, (wave + cohorts - 1) / cohorts / kernel(k).gang * kernel(k).gang);
     s.result.items = s.remaining;
-    s.result.slots = s.slots;
-    s.predecessors_running = offsets[k + 1] - offsets[k];
+    s.predecessors_running = static_cast<std::uint32_t>(predecessors[k].size());
     s.predecessors_starting = s.predecessors_running;
-    for (std::uint32_t i = offsets[k]; i < offsets[k + 1]; ++i) successors_[plan.predecessors()[i]].push_back(k);
+    for (const std::uint32_t before : predecessors[k]) successors_[before].push_back(k);
     for (const ItemGroup& group : kernel(k).groups) {
       if (!group.after.empty() && s.group_unfinished.empty()) {
-        for (const ItemGroup& g : kernel(k).groups) {
-          s.group_unfinished.push_back(g.count * static_cast<std::int64_t>(cuts_));
-        }
+        for (const ItemGroup& g : kernel(k).groups) s.group_unfinished.push_back(items_of(k, g));
       }
     }
   }
+}
+
+// The predecessors of each kernel. Helpers that are left out are done before time begins; what followed them follows what
+// they followed.
+std::vector<std::vector<std::uint32_t>> Engine::leave_out_helpers() {
+  std::vector<std::vector<std::uint32_t>> predecessors(states_.size());
+  const auto& offsets = plan_.predecessor_offsets();
+  for (const std::uint32_t k : plan_.order()) {
+    std::vector<std::uint32_t>& list = predecessors[k];
+    for (std::uint32_t i = offsets[k]; i < offsets[k + 1]; ++i) {
+      const std::uint32_t before = plan_.predecessors()[i];
+      if (states_[before].done) {
+        list.insert(list.end(), predecessors[before].begin(), predecessors[before].end());
+      } else {
+        list.push_back(before);
+      }
+    }
+    std::sort(list.begin(), list.end());
+    list.erase(std::unique(list.begin(), list.end()), list.end());
+    states_[k].done = without_.has(Effect::kHelpers) && kernel(k).helper;
+  }
+  return predecessors;
 }
 
 // Pushes the launch of k when its predecessors allow it.
@@ -244,7 +283,7 @@ bool Engine::start_some(std::uint32_t k) {
   if (!s.launched || s.remaining == 0) return false;
   const std::int64_t gang = kernel(k).gang;
   const ItemGroup& group = kernel(k).groups[s.next_group];
-  const std::int64_t group_items = group.count * static_cast<std::int64_t>(cuts_);
+  const std::int64_t group_items = items_of(k, group);
   std::int64_t items = std::min(free_slots(k), group_items - s.started_in_group);
   const std::int64_t quantum = options_.cohorts ? s.quantum : gang;
   items = std::min(items, quantum);
@@ -262,8 +301,10 @@ bool Engine::start_some(std::uint32_t k) {
     const bool goes_on = s.next_group > 0 && group.write_region == kernel(k).groups[s.next_group - 1].write_region;
     if (!goes_on) s.write_begin = s.group_begin;
   }
-  if (fuller > 0) start_cohort(k, fuller, even + 1, start_share);
-  if (items > fuller) start_cohort(k, items - fuller, std::max<std::int64_t>(1, even), start_share);
+  if (fuller > 0) start_cohort(k, s.started_in_group, fuller, even + 1, start_share);
+  if (items > fuller) {
+    start_cohort(k, s.started_in_group + fuller, items - fuller, std::max<std::int64_t>(1, even), start_share);
+  }
 
   s.started_in_group += items;
   s.started += items;
@@ -278,7 +319,8 @@ bool Engine::start_some(std::uint32_t k) {
   return true;
 }
 
-void Engine::start_cohort(std::uint32_t k, std::int64_t items, std::int64_t level, double start_share) {
+void Engine::start_cohort(std::uint32_t k, std::int64_t first_item, std::int64_t items, std::int64_t level,
+                          double start_share) {
   KernelState& s = states_[k];
   const Kernel& kern = kernel(k);
   const ItemGroup& group = kern.groups[s.next_group];
@@ -290,12 +332,12 @@ void Engine::start_cohort(std::uint32_t k, std::int64_t items, std::int64_t leve
   key.kernel = k;
   key.item_class = group.item_class;
   key.level = level;
-  const double all = static_cast<double>(items) / cuts_;
+  const auto cuts = static_cast<double>(s.cuts);
+  const double all = static_cast<double>(items) / cuts;
   const double read = c.read.as_double() * all;
   s.cache_read += read + c.resident_read.as_double() * all;
   if (group.region) {
-    const CacheHierarchy::Read from =
-        caches_.read(group.region->index(), start_share, read * c.first_share, without_.has(Effect::kRereads));
+    const CacheHierarchy::Read from = caches_.read(group.region->index(), start_share, read * c.first_share, without_);
     key.misses = from.misses;
     key.reread = from.reread;
     s.memory_read += from.from_memory;
@@ -319,7 +361,7 @@ void Engine::start_cohort(std::uint32_t k, std::int64_t items, std::int64_t leve
   cohort.group = static_cast<std::uint32_t>(s.next_group);
   cohort.items = items;
   cohort.flow = flow_for(key);
-  cohort.epilogue = scaled(c.epilogue);
+  cohort.epilogue = scaled(k, c.epilogue);
 
   // The device starts one item per interval; a cohort stands for items around its middle. Items of a first wave find
   // their slots free and start one after another; items that replace others were freed one by one, so only a backlog
@@ -327,29 +369,37 @@ void Engine::start_cohort(std::uint32_t k, std::int64_t items, std::int64_t leve
   double start = static_cast<double>(now_);
   std::int64_t before = 0;
   if (persistent && !first_on_slot) {
-    cohort.after_wait = scaled(c.tile_prologue);
+    cohort.after_wait = scaled(k, c.tile_prologue);
   } else {
     const double interval = without_.has(Effect::kLaunch) ? 0 : machine_.dispatch_interval.as_double();
     const double middle = interval * std::max(0.0, all - 1) / 2;
     start = std::max(start - (first_on_slot ? 0 : middle), dispatch_free_) + middle;
     dispatch_free_ = start + middle + interval * std::min(1.0, all);
-    before = scaled(c.prologue_before) + (first_on_slot ? scaled(c.first_prologue) : 0);
-    cohort.after_wait = scaled(c.prologue_after);
+    before = scaled(k, c.prologue_before) + (first_on_slot ? scaled(k, c.first_prologue) : 0);
+    cohort.after_wait = scaled(k, c.prologue_after);
   }
-  if (first_on_slot) {
+  if (first_on_slot && !without_.has(Effect::kFill)) {
     const double rounds = std::max(1.0, static_cast<double>(c.steps) / c.stages);
     const auto wave = static_cast<double>(std::min(s.slots, s.started + s.remaining));
     const double fill = fill_seconds(machine_, flows_[cohort.flow].flow, wave, rounds);
-    cohort.after_wait += std::llround(fill * kPicosecondsPerSecond / cuts_);
+    cohort.after_wait += std::llround(fill * kPicosecondsPerSecond / cuts);
   }
   const auto dispatched = static_cast<std::int64_t>(std::llround(start));
-  cohort.span = {k, cohort.group, items, TimePoint(dispatched), {}, {}, {}};
   if (s.started == 0) s.result.start = TimePoint(dispatched);
   s.resident += items;
   ++result_.cohorts;
   blame_stale_ = true;
 
-  cohort.span.flow = TimePoint(dispatched + before);  // end of prologue_before; moved by the wait
+  cohort.flow_start = dispatched + before;
+  if (recorder_) {
+    Span span;
+    span.kernel = k;
+    span.group = cohort.group;
+    span.first_item = first_item;
+    span.items = items;
+    span.start = TimePoint(dispatched);
+    recorder_->dispatched(index, span, before);
+  }
   if (may_pass_wait(k, cohort.group)) {
     schedule_flow(index);
   } else {
@@ -372,10 +422,11 @@ void Engine::schedule_flow(std::uint32_t index) {
   Cohort& cohort = cohorts_[index];
   KernelState& s = states_[cohort.kernel];
   s.delayed += cohort.items;
-  const std::int64_t from = std::max(cohort.span.flow.value(), now_);
-  cohort.span.flow = TimePoint(from + cohort.after_wait);
+  const std::int64_t from = std::max(cohort.flow_start, now_);
+  if (recorder_) recorder_->released(index, from);
+  cohort.flow_start = from + cohort.after_wait;
   blame_stale_ = true;
-  events_.push(cohort.span.flow.value(), {EventKind::kFlowStart, index});
+  events_.push(cohort.flow_start, {EventKind::kFlowStart, index});
 }
 
 std::uint32_t Engine::flow_for(const FlowKey& key) {
@@ -384,7 +435,8 @@ std::uint32_t Engine::flow_for(const FlowKey& key) {
     if (flows_[i].key == key) return i;
   }
   const ItemClass& item = kernel(key.kernel).classes[key.item_class];
-  const FlowPhysics physics = make_physics(machine_, item, key.misses, key.reread, cuts_, without_);
+  const FlowPhysics physics =
+      make_physics(machine_, item, key.misses, key.reread, static_cast<double>(s.cuts), without_);
   s.flows.push_back(flows_.add_record(key, physics));
   return s.flows.back();
 }
@@ -397,6 +449,7 @@ void Engine::flow_start(std::uint32_t index) {
   s.flowing += cohort.items;
   flows_.start(cohort.flow, cohort.items);
   rates_stale_ = true;
+  if (recorder_) recorder_->flow_started(index, cohort.flow, now_);
   const double finish = record.progress + 1;
   if (options_.cohorts && s.group_unfinished.empty() && !record.empty() && record.rate > 0) {
     // Splinters that follow each other closer than whole cohorts do become one, done at their mean.
@@ -408,6 +461,7 @@ void Engine::flow_start(std::uint32_t index) {
       const double share = static_cast<double>(cohort.items) / static_cast<double>(earlier.items + cohort.items);
       tail.finish += share * (finish - tail.finish);
       earlier.items += cohort.items;
+      if (recorder_) recorder_->merged(tail.cohort, index);
       free_cohorts_.push_back(index);
       return;
     }
@@ -422,7 +476,7 @@ void Engine::flow_end(FlowRecord& record) {
   KernelState& s = states_[cohort.kernel];
   record.items -= cohort.items;
   s.flowing -= cohort.items;
-  cohort.span.drain = TimePoint(now_);
+  if (recorder_) recorder_->drained(done.cohort, cohort.flow, now_);
   rates_stale_ = true;
   const Schedule& schedule = kernel(cohort.kernel).schedule;
   if (schedule.kind == Schedule::Kind::kPersistent && schedule.look_ahead > 0) {
@@ -443,9 +497,7 @@ void Engine::items_end(std::uint32_t index) {
   if (cohort.epilogue > 0) s.delayed -= cohort.items;
   const Schedule& schedule = kernel(k).schedule;
   if (!(schedule.kind == Schedule::Kind::kPersistent && schedule.look_ahead > 0)) s.resident -= cohort.items;
-  cohort.span.end = TimePoint(now_);
-  cohort.span.items = cohort.items;
-  if (options_.record_spans) result_.timeline.spans.push_back(cohort.span);
+  if (recorder_) recorder_->ended(index, now_);
   s.unfinished -= cohort.items;
   blame_stale_ = true;
   if (!s.group_unfinished.empty()) group_progress(k, cohort.group, cohort.items);
@@ -496,6 +548,16 @@ void Engine::resolve_rates() {
   });
 }
 
+void Engine::record_change() {
+  recorded_.clear();
+  for (const std::uint32_t k : running_) {
+    const KernelState& s = states_[k];
+    const std::int64_t active = s.started - (s.result.items - s.unfinished);
+    recorded_.push_back({k, active, s.flowing, s.resident, active - s.flowing - s.delayed});
+  }
+  recorder_->changed(now_, recorded_, flows_, meter_);
+}
+
 void Engine::advance(std::int64_t to) {
   const auto interval = static_cast<double>(to - now_);
   if (interval <= 0) return;
@@ -506,6 +568,7 @@ void Engine::advance(std::int64_t to) {
       activity_.push_back({k, states_[k].delayed, states_[k].waiting, states_[k].remaining == 0});
     }
     meter_.resolve(activity_, flows_);
+    if (recorder_) record_change();
   }
   std::uint32_t launching = 0;
   if (meter_.idle()) {  // the first kernel that is being launched or waits for its predecessors' end
@@ -513,13 +576,14 @@ void Engine::advance(std::int64_t to) {
                               [&](std::uint32_t k) { return states_[k].ready_pushed && !states_[k].done; });
   }
   meter_.advance(interval, launching);
+  if (recorder_) recorder_->advance(to, flows_);
   flows_.advance(interval / kPicosecondsPerSecond);
   now_ = to;
 }
 
 SimulationResult Engine::run() {
   for (const std::uint32_t k : plan_.order()) {
-    if (states_[k].predecessors_running == 0) {
+    if (states_[k].predecessors_running == 0 && !states_[k].done) {
       states_[k].wait_over = true;
       consider_launch(k);
     }
@@ -569,17 +633,14 @@ SimulationResult Engine::run() {
 
   result_.total = Duration(now_);
   std::array<double, kBlameCount> total{};
+  std::vector<std::array<double, kBlameCount>> parts;
   for (std::uint32_t k = 0; k < states_.size(); ++k) {
     KernelState& s = states_[k];
     MOESIM_CHECK(s.done);
     result_.items += s.result.items;
     const std::array<double, kBlameCount> blame = meter_.total(k, kernel(k).helper);
-    double kernel_total = 0;
-    for (std::size_t b = 0; b < kBlameCount; ++b) {
-      total[b] += blame[b];
-      kernel_total += blame[b];
-    }
-    s.result.attribution = round_attribution(blame, Duration(std::llround(kernel_total)));
+    for (std::size_t b = 0; b < kBlameCount; ++b) total[b] += blame[b];
+    parts.push_back(blame);
     s.result.memory_read = Bytes(std::llround(s.memory_read));
     s.result.memory_reread = Bytes(std::llround(s.memory_reread));
     s.result.cache_read = Bytes(std::llround(s.cache_read));
@@ -587,6 +648,9 @@ SimulationResult Engine::run() {
     result_.kernels.push_back(s.result);
   }
   result_.attribution = round_attribution(total, result_.total);
+  const std::vector<Attribution> rounded = round_parts(parts, result_.attribution);
+  for (std::size_t k = 0; k < rounded.size(); ++k) result_.kernels[k].attribution = rounded[k];
+  if (recorder_) recorder_->finish(result_);
   return std::move(result_);
 }
 

@@ -218,6 +218,21 @@ TEST(WrongInput, FlagsThatContradict) {
   EXPECT_THAT(complaint_of({"run", "--model", "olmoe-1b-7b", "--routing", trace}), HasSubstr("2 experts a token"));
 }
 
+TEST(WrongInput, EffectsAndLadders) {
+  EXPECT_THAT(complaint_of({"run", "--without", "launch,paddin"}),
+              AllOf(StartsWith("--without: found 'paddin'; expected one of helpers, fill, "), HasSubstr("'padding'")));
+  EXPECT_THAT(complaint_of({"run", "--without", ""}), StartsWith("--without: "));
+  EXPECT_THAT(complaint_of({"run", "--ladder", "grouped_gem,stream_gemv"}),
+              AllOf(StartsWith("--ladder: found 'grouped_gem'"), HasSubstr("'grouped_gemm'")));
+  EXPECT_THAT(complaint_of({"run", "--ladder", "grouped_gemm:block_x=1,stream_gemv"}), StartsWith("--ladder"));
+  for (const std::string ends : {"stream_gemv", "stream_gemv,stream_gemv", "auto,stream_gemv", "all"}) {
+    EXPECT_THAT(complaint_of({"run", "--ladder", ends}),
+                AllOf(StartsWith("--ladder: "), HasSubstr("two strategies, neither of them auto")));
+  }
+  EXPECT_THAT(complaint_of({"run", "--ladder", "grouped_gemm,stream_gemv", "--format", "csv"}),
+              StartsWith("--ladder: "));
+}
+
 TEST(WrongInput, ShardsThatTheModelDoesNotHave) {
   EXPECT_THAT(complaint_of({"run", "--model", "mixtral-8x7b", "--ep", "9"}), StartsWith("--ep: found 9"));
   EXPECT_THAT(complaint_of({"run", "--model", "mixtral-8x7b", "--tp", "20000"}), StartsWith("--tp: found 20000"));

@@ -91,6 +91,7 @@ std::vector<Cell> cells_of(const ConcurrencyPoint& point, const StrategyRow& row
   if (!p.model_overrides.empty()) {
     cells.push_back({"model_overrides", fmt::format("{}", fmt::join(p.model_overrides, " "))});
   }
+  if (!p.without.empty()) cells.push_back({"without", fmt::format("{}", fmt::join(p.without, " "))});
   return cells;
 }
 

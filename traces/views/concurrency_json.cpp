@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include "traces/views/catalogue.h"
+#include "traces/views/ladder_views.h"
 #include "traces/views/numbers.h"
 #include "traces/views/step_table.h"
 
@@ -98,7 +99,9 @@ Json row_json(const ConcurrencyPoint& point, const StrategyRow& row, bool step) 
   if (!figures->picked.empty()) json["picked_samples"] = figures->picked;
   if (!figures->kernels.empty()) {
     Json& kernels = json["kernels_first_sample"] = Json::array();
-    for (const KernelSummary& kernel : figures->kernels) kernels.push_back(kernel_json(kernel));
+    for (const KernelSummary& kernel : figures->kernels) {
+      if (kernel.result.items > 0) kernels.push_back(kernel_json(kernel));  // else left out
+    }
   }
   return json;
 }
@@ -159,6 +162,7 @@ void write_concurrency_json(const ConcurrencyStudy& study, std::ostream& out) {
                     {"layers_of_model", p.step->layers_of_model}};
   }
   if (!p.model_overrides.empty()) json["model"]["overrides"] = p.model_overrides;
+  if (!p.without.empty()) json["without"] = p.without;
   Json& constants = json["constants"] = Json::array();
   for (const StrategyConstants& of_strategy : p.constants) constants.push_back(constants_json(of_strategy));
   Json& rows = json["rows"] = Json::array();
@@ -167,6 +171,7 @@ void write_concurrency_json(const ConcurrencyStudy& study, std::ostream& out) {
   }
   Json& verdicts = json["verdict"] = Json::array();
   for (const Verdict& verdict : study.verdicts) verdicts.push_back(verdict_json(verdict));
+  if (study.ladder) json["ladder"] = ladder_json(*study.ladder);
   constexpr int kIndent = 2;
   out << json.dump(kIndent) << '\n';
 }

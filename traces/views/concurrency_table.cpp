@@ -8,6 +8,7 @@
 #include "sim/units/parse_quantity.h"
 #include "traces/views/catalogue.h"
 #include "traces/views/concurrency_text.h"
+#include "traces/views/ladder_views.h"
 #include "traces/views/step_table.h"
 #include "traces/views/text_table.h"
 
@@ -33,6 +34,7 @@ void write_provenance(const Provenance& p, std::ostream& out) {
   out << fmt::format("device   {}: {} ({}, {}), clock {}\n", p.device, p.device_title, p.device_file, p.device_hash,
                      format_quantity(p.clock_hz, Dimension::kFrequency));
   for (const std::string& assignment : p.overrides) out << fmt::format("set      {}\n", assignment);
+  if (!p.without.empty()) out << fmt::format("without  {}\n", fmt::join(p.without, ", "));
   if (p.step) write_step_provenance(*p.step, out);
   out << fmt::format("routing  {}, {} sample{}, seed {}\n", p.routing, p.samples, p.samples == 1 ? "" : "s", p.seed);
   std::vector<std::string> fitted;
@@ -111,22 +113,9 @@ void write_rows(const ConcurrencyStudy& study, std::ostream& out) {
   table.write(out);
 }
 
-std::string sentence(const Verdict& verdict) {
-  const std::string where =
-      verdict.from == verdict.to ? fmt::format("{}", verdict.from) : fmt::format("{} to {}", verdict.from, verdict.to);
-  const std::string tokens = where + (where == "1" ? " token" : " tokens");
-  if (verdict.winner.empty()) return fmt::format("At {} no strategy is feasible.", tokens);
-  if (verdict.next_best.empty())
-    return fmt::format("At {} {} is the only feasible one asked for.", tokens, verdict.winner);
-  const std::string low = fmt::format("{:.2f}", verdict.lead_min);
-  const std::string high = fmt::format("{:.2f}", verdict.lead_max);
-  return fmt::format("At {} {} is fastest, {} times as fast as {}.", tokens, verdict.winner,
-                     low == high ? low : fmt::format("{} to {}", low, high), fmt::join(verdict.next_best, " or "));
-}
-
 void write_verdict(const ConcurrencyStudy& study, std::ostream& out) {
   out << "\nverdict (* smallest median; factors over the next best)\n";
-  for (const Verdict& verdict : study.verdicts) out << "  " << sentence(verdict) << '\n';
+  for (const Verdict& verdict : study.verdicts) out << "  " << verdict_sentence(verdict) << '\n';
 }
 
 void write_attribution(const ConcurrencyStudy& study, std::ostream& out) {
@@ -173,6 +162,7 @@ struct KernelGroup {
 std::vector<KernelGroup> group_kernels(const std::vector<KernelSummary>& kernels) {
   std::vector<KernelGroup> groups;
   for (const KernelSummary& kernel : kernels) {
+    if (kernel.result.items == 0) continue;  // left out
     auto group = std::find_if(groups.begin(), groups.end(),
                               [&](const KernelGroup& g) { return g.name == kernel.name && g.stage == kernel.stage; });
     if (group == groups.end()) {
@@ -235,9 +225,11 @@ void write_concurrency_table(const ConcurrencyStudy& study, std::ostream& out) {
     write_footnotes(study, out);
   }
   write_verdict(study, out);
-  if (!study.explained) return;
-  write_attribution(study, out);
-  write_kernels(study.points.front(), out);
+  if (study.explained) {
+    write_attribution(study, out);
+    write_kernels(study.points.front(), out);
+  }
+  if (study.ladder) write_ladder(*study.ladder, out);
 }
 
 }  // namespace moesim

@@ -13,8 +13,8 @@ namespace {
 
 constexpr const char* kImplementation = "implementation";
 
-[[noreturn]] void fail_twice(const Strategy& strategy, const std::string& name) {
-  throw InputError({"--strategy", strategy.name, fmt::format("'{}' twice", name), "it once", ""});
+[[noreturn]] void fail_twice(const std::string& flag, const Strategy& strategy, const std::string& name) {
+  throw InputError({flag, strategy.name, fmt::format("'{}' twice", name), "it once", ""});
 }
 
 }  // namespace
@@ -25,7 +25,7 @@ std::span<const Strategy> strategy_catalogue() {
   return kAll;
 }
 
-void check_parameters(const Strategy& strategy, const Parameters& parameters) {
+void check_parameters(const Strategy& strategy, const Parameters& parameters, const std::string& flag) {
   for (const auto& [name, value] : parameters) {
     const ParameterInfo* info = nullptr;
     std::vector<std::string> names;
@@ -34,17 +34,17 @@ void check_parameters(const Strategy& strategy, const Parameters& parameters) {
       if (name == p.name) info = &p;
     }
     if (info == nullptr) {
-      throw InputError({"--strategy", strategy.name, fmt::format("parameter '{}'", name),
+      throw InputError({flag, strategy.name, fmt::format("parameter '{}'", name),
                         fmt::format("one of {}", fmt::join(names, ", ")), nearest_name(name, names)});
     }
     if (value < info->min || value > info->max) {
-      throw InputError({"--strategy", fmt::format("{}:{}", strategy.name, name), fmt::format("{}", value),
+      throw InputError({flag, fmt::format("{}:{}", strategy.name, name), fmt::format("{}", value),
                         fmt::format("{} to {}", info->min, info->max), ""});
     }
   }
 }
 
-StrategyChoice parse_strategy(const std::string& text) {
+StrategyChoice parse_strategy(const std::string& text, const std::string& flag) {
   StrategyChoice choice;
   choice.text = text;
   const std::size_t colon = text.find(':');
@@ -61,12 +61,12 @@ StrategyChoice parse_strategy(const std::string& text) {
       choice.strategy = &strategy;
   }
   if (choice.strategy == nullptr && name != "auto") {
-    throw InputError({"--strategy", "", fmt::format("'{}'", name), fmt::format("one of {}", fmt::join(names, ", ")),
+    throw InputError({flag, "", fmt::format("'{}'", name), fmt::format("one of {}", fmt::join(names, ", ")),
                       nearest_name(name, names)});
   }
   if (colon == std::string::npos) return choice;
   if (choice.strategy == nullptr) {
-    throw InputError({"--strategy", "auto", fmt::format("'{}'", text.substr(colon)), "no parameters", ""});
+    throw InputError({flag, "auto", fmt::format("'{}'", text.substr(colon)), "no parameters", ""});
   }
   std::size_t begin = colon + 1;
   while (begin <= text.size()) {
@@ -75,24 +75,24 @@ StrategyChoice parse_strategy(const std::string& text) {
     const std::size_t equals = part.find('=');
     begin = end + 1;
     if (equals != std::string::npos && part.substr(0, equals) == kImplementation) {
-      if (!choice.implementation.empty()) fail_twice(*choice.strategy, kImplementation);
+      if (!choice.implementation.empty()) fail_twice(flag, *choice.strategy, kImplementation);
       choice.implementation = part.substr(equals + 1);
       if (!choice.implementation.empty()) continue;
-      throw InputError({"--strategy", choice.strategy->name, fmt::format("'{}'", part), "implementation=NAME", ""});
+      throw InputError({flag, choice.strategy->name, fmt::format("'{}'", part), "implementation=NAME", ""});
     }
     std::int64_t value = 0;
     const char* first = part.data() + (equals == std::string::npos ? part.size() : equals + 1);
     const char* last = part.data() + part.size();
     const auto [stop, error] = std::from_chars(first, last, value);
     if (first == last || error != std::errc() || stop != last) {
-      throw InputError({"--strategy", choice.strategy->name, fmt::format("'{}'", part),
-                        "NAME=WHOLE NUMBER or implementation=NAME", ""});
+      throw InputError(
+          {flag, choice.strategy->name, fmt::format("'{}'", part), "NAME=WHOLE NUMBER or implementation=NAME", ""});
     }
     if (!choice.parameters.emplace(part.substr(0, equals), value).second) {
-      fail_twice(*choice.strategy, part.substr(0, equals));
+      fail_twice(flag, *choice.strategy, part.substr(0, equals));
     }
   }
-  check_parameters(*choice.strategy, choice.parameters);
+  check_parameters(*choice.strategy, choice.parameters, flag);
   return choice;
 }
 

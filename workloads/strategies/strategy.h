@@ -61,7 +61,7 @@ std::span<const Strategy> strategy_catalogue();
 struct StackProfile;
 
 // "grouped_gemm", "grouped_gemm:block_m=32,swap_ab=1" or, by the rules of a stack profile, "vllm-triton". Throws
-// InputError (flag --strategy) with the nearest right name.
+// InputError (of the flag) with the nearest right name.
 struct StrategyChoice {
   const Strategy* strategy = nullptr;  // nullptr: auto, the best of all per routing
   Parameters parameters;
@@ -69,10 +69,10 @@ struct StrategyChoice {
   std::string text;
   const StackProfile* stack = nullptr;  // whose rules set what `parameters` do not
 };
-StrategyChoice parse_strategy(const std::string& text);
+StrategyChoice parse_strategy(const std::string& text, const std::string& flag = "--strategy");
 // Parameters that choose another kernel than a strategy's default one, as an overlay names them: "persistent=1" or "".
 std::string kernel_variant(const Parameters& parameters);
 // Checks names and ranges against the strategy's parameter list.
-void check_parameters(const Strategy& strategy, const Parameters& parameters);
+void check_parameters(const Strategy& strategy, const Parameters& parameters, const std::string& flag = "--strategy");
 
 }  // namespace moesim

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "sim/units/check.h"
-#include "workloads/routing/routing_generator.h"
 #include "workloads/step/predict_step.h"
+#include "workloads/studies/samples.h"
 
 namespace moesim {
 namespace {
@@ -38,17 +38,13 @@ class StrategySamples {
 
   void add(const DecodeStep& sample, const ConcurrencyRequest& request, bool keep_kernels) {
     if (infeasible_) return;
-    PredictOptions options = request.options;
-    if (request.calibration) options.calibration = &*request.calibration;
-    PredictionOrInfeasible predicted = options.scope == Scope::kStep
-                                           ? predict_step(sample, request.hardware, choice_, options)
-                                           : predict(sample.moe_layers.front(), request.hardware, choice_, options);
+    PredictionOrInfeasible predicted = predict_sample(sample, request, choice_, request.options.simulate);
     if (auto* reason = std::get_if<Infeasible>(&predicted)) {
       infeasible_ = std::move(*reason);
       return;
     }
     auto& prediction = std::get<Prediction>(predicted);
-    note_constants(prediction.implementation, sample, options.calibration);
+    note_constants(prediction.implementation, sample, request.calibration);
     times_.push_back(prediction.time.as_double());
     fractions_.push_back(prediction.bound.as_double() / prediction.time.as_double());
     figures_.time_sum += prediction.time;
@@ -81,7 +77,8 @@ class StrategySamples {
   }
 
  private:
-  void note_constants(const std::string& name, const DecodeStep& sample, const Calibration* calibration) {
+  void note_constants(const std::string& name, const DecodeStep& sample,
+                      const std::optional<Calibration>& calibration) {
     const Implementation* implementation =
         name.empty() ? nullptr : calibration->find(name, format_name(sample.model.expert_weights));
     if (implementation != nullptr) implementations_.insert(name);
@@ -111,53 +108,6 @@ void mark_winner(std::vector<StrategyRow>& rows, const std::vector<StrategyChoic
   if (best != nullptr) best->winner = true;
 }
 
-// Each MoE layer of a step has a popularity of its own.
-std::int64_t routing_layers(const ConcurrencyRequest& request) {
-  return request.options.scope == Scope::kStep ? request.model.moe_layers : request.routing_layers;
-}
-
-RoutedBatch batch_of(const ConcurrencyRequest& request, std::int64_t concurrency, std::size_t number) {
-  if (request.routing.kind == RoutingKind::kTrace) return request.trace[number % request.trace.size()];
-  const RouterShape shape{request.model.experts + request.model.zero_experts, request.model.topk};
-  const RoutingOptions options = of_single_step(request.routing_options);
-  const bool alike = request.routing.kind == RoutingKind::kUniform || routing_layers(request) == 1;
-  if ((alike && options == RoutingOptions{}) || !is_popularity_law(request.routing.kind)) {
-    return draw_batch(request.routing, shape.experts, shape.topk, concurrency, request.seed, number);
-  }
-  const auto layer = static_cast<std::int64_t>(number) % routing_layers(request);
-  const LayerRouter router(request.routing, options, shape, request.seed, layer);
-  RoutedBatch batch{.topk = shape.topk, .experts = shape.experts, .ids = {}};
-  RowScratch scratch(shape.experts);
-  RandomStream stream = stream_of(request.seed, number);
-  draw_fresh_batch(router, options, concurrency, batch, scratch, stream);
-  return batch;
-}
-
-std::int64_t count_moe(const MoeModel& model, std::int64_t layers) {
-  return std::count_if(model.decoder_layers.begin(), model.decoder_layers.begin() + layers,
-                       [](const DecoderLayer& layer) { return layer.moe; });
-}
-
-// Batches of a sample: one, or one of each MoE layer of the model, simulated or not.
-std::int64_t batches_per_sample(const ConcurrencyRequest& request) {
-  if (request.options.scope != Scope::kStep) return 1;
-  return count_moe(request.model, static_cast<std::int64_t>(request.model.decoder_layers.size()));
-}
-
-// The sample's MoE layers, as the simulated device has them.
-DecodeStep sample_of(const ConcurrencyRequest& request, std::int64_t concurrency, std::size_t sample) {
-  DecodeStep step{request.model, request.step, concurrency, request.tp, request.ep, request.activations, {}};
-  const bool whole = request.options.scope == Scope::kStep;
-  const std::int64_t layers = whole ? count_moe(request.model, step.layers()) : 1;
-  const std::size_t first = sample * static_cast<std::size_t>(batches_per_sample(request));
-  for (std::int64_t l = 0; l < layers; ++l) {
-    const RoutedBatch batch = batch_of(request, concurrency, first + static_cast<std::size_t>(l));
-    MOESIM_CHECK(batch.tokens == concurrency);
-    step.moe_layers.push_back(shard_layer(request.model, batch, request.activations, request.tp, request.ep));
-  }
-  return step;
-}
-
 std::vector<StrategyConstants> constants_of(const ConcurrencyRequest& request) {
   std::vector<StrategyConstants> list;
   if (!request.calibration) return list;
@@ -185,6 +135,9 @@ Provenance provenance_of(const ConcurrencyRequest& request) {
   p.device_file = request.hardware.file;
   p.device_hash = request.hardware.hash;
   p.overrides = request.overrides;
+  for (const Effect effect : all_effects()) {
+    if (request.options.simulate.without.has(effect)) p.without.emplace_back(effect_name(effect));
+  }
   p.clock_hz = request.options.clock_hz.value_or(request.hardware[Hw::kClockBoost]);
   p.model = request.model.name;
   p.model_file = request.model.file;
@@ -203,7 +156,7 @@ Provenance provenance_of(const ConcurrencyRequest& request) {
     const auto all = static_cast<std::int64_t>(request.model.decoder_layers.size());
     const std::int64_t layers = std::min(all, request.step.layers.value_or(all));
     p.step = {request.step.context, format_name(request.step.cache), layers, all};
-    p.moe_layers = count_moe(request.model, layers);
+    p.moe_layers = moe_layers_among(request.model, layers);
   }
   return p;
 }
@@ -232,6 +185,9 @@ ConcurrencyPoint simulate_point(const ConcurrencyRequest& request, std::int64_t 
       if (layer.picks > 0) {  // none where all picks are of zero experts
         point.duplicate_share += 1 - active / picks;
         point.rows_per_expert += picks / active;
+      }
+      for (const std::int64_t rows : layer.rows) {
+        if (rows > 0) ++point.experts_by_rows[rows];
       }
       ++layers;
     }
@@ -305,10 +261,26 @@ bool ConcurrencyStudy::feasible() const {
   });
 }
 
-std::int64_t sample_count(const ConcurrencyRequest& request) {
-  if (request.routing.kind != RoutingKind::kTrace) return request.samples;
-  const std::int64_t each = std::max<std::int64_t>(1, batches_per_sample(request));
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>(request.trace.size()) / each);
+// Not auto, which is one of the others.
+std::optional<std::pair<StrategyChoice, StrategyChoice>> ladder_ends(const ConcurrencyRequest& request,
+                                                                     const ConcurrencyPoint& point) {
+  if (request.ladder || !request.explain) return request.ladder;
+  std::vector<std::pair<Duration, const StrategyChoice*>> feasible;
+  for (std::size_t i = 0; i < point.rows.size(); ++i) {
+    const StrategyFigures* figures = point.rows[i].figures();
+    if (figures == nullptr || is_auto(request.strategies[i])) continue;
+    feasible.emplace_back(figures->time_median, &request.strategies[i]);
+  }
+  if (feasible.size() < 2) return std::nullopt;
+  std::stable_sort(feasible.begin(), feasible.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  return std::pair{*feasible[1].second, *feasible[0].second};
+}
+
+PredictionOrInfeasible predict_first(const ConcurrencyRequest& request, const StrategyChoice& choice,
+                                     TimelineListener* listener) {
+  SimulateOptions simulate = request.options.simulate;
+  simulate.listener = listener;
+  return predict_sample(sample_of(request, request.concurrencies.front(), 0), request, choice, simulate);
 }
 
 ConcurrencyStudy run_concurrency_study(const ConcurrencyRequest& request) {
@@ -324,10 +296,13 @@ ConcurrencyStudy run_concurrency_study(const ConcurrencyRequest& request) {
     if (request.progress) request.progress(done, all);
   };
   for (const std::int64_t concurrency : request.concurrencies) {
-    const bool keep_kernels = request.explain && study.points.empty();
+    const bool keep_kernels = request.explain && (request.all_kernels || study.points.empty());
     study.points.push_back(simulate_point(request, concurrency, keep_kernels, step));
   }
   study.verdicts = verdicts_of(study.points, request.strategies);
+  if (const auto ends = ladder_ends(request, study.points.front())) {
+    study.ladder = ladder_between(request, request.concurrencies.front(), ends->first, ends->second);
+  }
   return study;
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "workloads/predict.h"
 #include "workloads/routing/routing_options.h"
 #include "workloads/step/decode_step.h"
+#include "workloads/studies/ladder.h"
 
 namespace moesim {
 
@@ -42,7 +44,10 @@ struct ConcurrencyRequest {
   StepOptions step;        // of scope kStep
   PredictOptions options;  // but for its calibration
   std::optional<Calibration> calibration;
-  bool explain = false;                                             // keep the kernels of the first concurrency
+  bool explain = false;      // keep the kernels of the first concurrency, and climb a ladder there
+  bool all_kernels = false;  // of all concurrencies, where explained
+  // The ladder's ends; nullopt: of an explained study, the next best and the winner.
+  std::optional<std::pair<StrategyChoice, StrategyChoice>> ladder;
   std::function<void(std::size_t done, std::size_t all)> progress;  // routings simulated
 };
 
@@ -64,6 +69,7 @@ struct Provenance {
   double clock_hz = 0;
   std::string model, model_file, weights, activations;
   std::vector<std::string> model_overrides;
+  std::vector<std::string> without;  // effects left out
   std::string scope, launch, routing;
   std::int64_t samples = 0;
   std::uint64_t seed = 0;
@@ -113,7 +119,9 @@ struct ConcurrencyPoint {
   double distinct_experts = 0;
   double duplicate_share = 0;  // picks whose expert another pick of the step loads anyway
   double rows_per_expert = 0;  // picks / distinct experts
-  Duration bound_median;
+  // Over all samples (and layers): experts with so many rows, from 1 on.
+  std::map<std::int64_t, std::int64_t> experts_by_rows;
+  Duration bound_median;      // of runs with all effects
   bool matrix_bound = false;  // the bound is of matrix work, not of bytes, in most samples
   std::vector<StrategyRow> rows;
 };
@@ -131,15 +139,21 @@ struct ConcurrencyStudy {
   bool explained = false;
   std::vector<ConcurrencyPoint> points;
   std::vector<Verdict> verdicts;
+  std::optional<LadderOrInfeasible> ladder;  // at the first concurrency, where asked for
 
   [[nodiscard]] bool feasible() const;  // any strategy at any concurrency
 };
 
-// Routings of a point: as asked for, or as many as the trace has.
-std::int64_t sample_count(const ConcurrencyRequest& request);
+// Between which strategies a ladder is climbed at a point: what was asked for, or of an explained study the two fastest.
+std::optional<std::pair<StrategyChoice, StrategyChoice>> ladder_ends(const ConcurrencyRequest& request,
+                                                                     const ConcurrencyPoint& point);
 
 // All strategies see the same routings, so that their differences are not of the draw. Throws InputError (flags --tp,
 // --ep).
 ConcurrencyStudy run_concurrency_study(const ConcurrencyRequest& request);
+
+// The first routing of the first concurrency under one strategy, once more, heard by a listener.
+PredictionOrInfeasible predict_first(const ConcurrencyRequest& request, const StrategyChoice& choice,
+                                     TimelineListener* listener);
 
 }  // namespace moesim

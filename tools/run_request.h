@@ -1,0 +1,42 @@
+// What `run` and `report` simulate: the flags that say so, and the request that they make.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/common_flags.h"
+#include "tools/ladder_flags.h"
+#include "tools/routing_flags.h"
+#include "workloads/studies/concurrency.h"
+
+namespace moesim {
+
+struct RequestFlags {
+  std::string model = "qwen3.5-397b-a17b-fp8";
+  std::string device = "h200";
+  std::optional<std::string> concurrency, samples;
+  std::vector<std::string> strategies;
+  std::string scope = "moe_layer";
+  std::string launch = "graph";
+  RoutingFlags routing;
+  std::optional<std::string> trace_layer;
+  std::string seed = "1";
+  std::string tp = "1", ep = "1";
+  std::optional<std::string> weights, other_weights, activations, clock;
+  std::optional<std::string> context, kv_dtype, layers;  // of a step
+  ModelFlags model_flags;
+  HardwareFlags hardware;
+  CalibrationFlags calibration;
+  LadderFlags ladder;
+
+  void add(FlagSet& set);
+};
+
+// Reads the files that the flags name. Throws InputError.
+ConcurrencyRequest request_of(const RequestFlags& flags);
+
+// Why no strategy of the study is feasible: each with its reason, once; what holds for all of them alone.
+std::string infeasible_reasons(const ConcurrencyStudy& study);
+
+}  // namespace moesim

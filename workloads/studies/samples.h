@@ -1,0 +1,24 @@
+// The samples of a study: a routing each, seen by all strategies.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "workloads/studies/concurrency.h"
+
+namespace moesim {
+
+// Routings of a point: as asked for, or as many as the trace has.
+std::int64_t sample_count(const ConcurrencyRequest& request);
+
+// The sample's MoE layers, as the simulated device has them. It refers to the request's model.
+DecodeStep sample_of(const ConcurrencyRequest& request, std::int64_t concurrency, std::size_t sample);
+
+// A layer or a step, as the request's scope says.
+PredictionOrInfeasible predict_sample(const DecodeStep& sample, const ConcurrencyRequest& request,
+                                      const StrategyChoice& choice, const SimulateOptions& simulate);
+
+// Of the first so many decoder layers.
+std::int64_t moe_layers_among(const MoeModel& model, std::int64_t layers);
+
+}  // namespace moesim
