@@ -95,7 +95,7 @@ TEST(LadderCommand, TakesStrategiesAsStrategyDoes) {
 }
 
 TEST(LadderCommand, SaysWhyThereIsNone) {
-  const std::string infeasible = "grouped_gemm:block_m=512,block_n=512";
+  const std::string infeasible = "grouped_gemm:block_m=256,block_n=256,block_k=256";
   const CommandOutput run =
       run_moesim(run_with({"--strategy", "stream_gemv", "--ladder", infeasible + ",stream_gemv"}));
   EXPECT_EQ(run.exit_code, 0) << run.errors;
