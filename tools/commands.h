@@ -31,6 +31,7 @@ extern const Command kRunCommand;
 extern const Command kRouteCommand;
 extern const Command kValidateCommand;
 extern const Command kCalibrateCommand;
+extern const Command kCompareCommand;
 extern const Command kImportCommand;
 extern const Command kModelsCommand;
 extern const Command kDevicesCommand;

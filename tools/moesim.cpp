@@ -13,7 +13,7 @@ namespace moesim {
 namespace {
 
 CommandResult run(int argc, const char* const* argv) {
-  const Command commands[] = {kRunCommand,    kRouteCommand,  kValidateCommand, kCalibrateCommand,
+  const Command commands[] = {kRunCommand,    kRouteCommand,  kValidateCommand, kCalibrateCommand, kCompareCommand,
                               kImportCommand, kModelsCommand, kDevicesCommand,  kStrategiesCommand};
   try {
     const Request request = parse_command_line(commands, argc, argv);

@@ -161,7 +161,11 @@ class Builder final : public ProfilerSink {
                         "at most so many", ""});
     }
     const auto id = static_cast<std::uint32_t>(trace_.names.size());
-    trace_.names.push_back(draft.name);
+    std::string printable = draft.name;  // for tables: no line breaks, no escapes of a terminal
+    std::replace_if(
+        printable.begin(), printable.end(), [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7F; },
+        ' ');
+    trace_.names.push_back(std::move(printable));
     name_ids_.emplace(draft.name, id);
     return id;
   }

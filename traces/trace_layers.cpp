@@ -336,21 +336,25 @@ std::optional<std::int64_t> annotated_tokens(const std::string& name) {
   return std::nullopt;
 }
 
+Duration covered_time(std::vector<std::pair<TimePoint, TimePoint>> spans) {
+  std::sort(spans.begin(), spans.end());
+  Duration covered;
+  std::optional<TimePoint> until;
+  for (const auto& [start, end] : spans) {
+    const TimePoint from = until ? std::max(*until, start) : start;
+    if (end > from) covered += end - from;
+    until = until ? std::max(*until, end) : end;
+  }
+  return covered;
+}
+
 Duration busy_time(const ProfilerTrace& trace, const TraceSection& section, const std::vector<std::size_t>& kernels) {
   std::vector<std::pair<TimePoint, TimePoint>> spans;
   for (const std::size_t i : kernels) {
     const DeviceEvent& event = trace.events[section.events[i].event];
     spans.emplace_back(event.start, event.end());
   }
-  std::sort(spans.begin(), spans.end());
-  Duration busy;
-  std::optional<TimePoint> until;
-  for (const auto& [start, end] : spans) {
-    const TimePoint from = until ? std::max(*until, start) : start;
-    if (end > from) busy += end - from;
-    until = until ? std::max(*until, end) : end;
-  }
-  return busy;
+  return covered_time(std::move(spans));
 }
 
 }  // namespace moesim

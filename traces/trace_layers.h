@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "traces/kernel_classes.h"
@@ -62,6 +63,8 @@ TraceLayers find_layers(const ProfilerTrace& trace, const KernelClassifier& clas
 // "execute_32_context_0(...)_generation_32(...)", "step[DECODE bs=32]".
 std::optional<std::int64_t> annotated_tokens(const std::string& name);
 
+// Time that at least one of the spans covers.
+Duration covered_time(std::vector<std::pair<TimePoint, TimePoint>> spans);
 // Time in which at least one of the kernels ran.
 Duration busy_time(const ProfilerTrace& trace, const TraceSection& section, const std::vector<std::size_t>& kernels);
 

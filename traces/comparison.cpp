@@ -1,0 +1,361 @@
+#include "traces/comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "sim/io/input_error.h"
+#include "sim/units/check.h"
+
+namespace moesim {
+namespace {
+
+constexpr StageSet kRouting = StageSet(MoeStage::kRouter) | MoeStage::kTopk;
+// Of layers in which a kernel began while the one before still ran: from this share on launches count as programmatic.
+constexpr double kOverlapShare = 0.5;
+constexpr Duration kOverlap(100'000);  // picoseconds: above the profiler's resolution
+
+// Of an even count the mean of the middle two; `values` is not empty.
+Duration median(std::vector<Duration> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  if (values.size() % 2 == 1) return values[middle];
+  return Duration((values[middle - 1] + values[middle]).value() / 2);
+}
+
+MeasuredTime over_layers(const std::vector<Duration>& values) {
+  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  return {median(values), *least, *most};
+}
+
+Duration mean_of(Duration total, std::size_t count) {
+  return Duration(std::llround(total.as_double() / static_cast<double>(count)));
+}
+
+// Groups of stages that some kernel of either side does together.
+std::vector<StageSet> fused_groups(const std::vector<StageSet>& kernels) {
+  std::vector<StageSet> groups;
+  for (StageSet merged : kernels) {
+    if (merged.empty()) continue;
+    std::erase_if(groups, [&merged](StageSet group) {
+      if (!group.meets(merged)) return false;
+      merged = merged | group;
+      return true;
+    });
+    groups.push_back(merged);
+  }
+  const auto first_stage = [](StageSet group) {
+    std::size_t s = 0;
+    while (!group.has(static_cast<MoeStage>(s))) ++s;
+    return s;
+  };
+  std::sort(groups.begin(), groups.end(), [&](StageSet a, StageSet b) { return first_stage(a) < first_stage(b); });
+  return groups;
+}
+
+using Spans = std::vector<std::pair<TimePoint, TimePoint>>;
+
+class SectionComparer {
+ public:
+  SectionComparer(const ProfilerTrace& trace, const TraceSection& section, const ComparisonRequest& request)
+      : trace_(trace), section_(section), request_(request) {
+    for (const LayerInstance& layer : section.layers) {
+      if (layer.regular) alike_.push_back(&layer);
+    }
+    for (const LayerInstance* layer : alike_) {
+      for (const std::size_t i : layer->kernels) measured_sets_.insert(section.events[i].stages);
+    }
+  }
+
+  SectionComparison compare() {
+    SectionComparison result;
+    result.name = section_.name;
+    result.repeats = section_.repeats;
+    result.layers = static_cast<std::int64_t>(section_.layers.size());
+    result.alike = static_cast<std::int64_t>(alike_.size());
+    result.period = section_.period;
+    result.signature = alike_.front()->signature;
+    result.tokens = tokens();
+    const Scope scope = request_.scope.value_or(routes() ? Scope::kMoeLayer : Scope::kExpertFfn);
+    const LaunchMode launch = request_.launch.value_or(launch_seen());
+    result.scope = scope_name(scope);
+    result.launch = launch_name(launch);
+    simulate(scope, launch, result);
+    measure_totals(result);
+    fill_stages(result);
+    note_limits(launch, result);
+    return result;
+  }
+
+ private:
+  [[nodiscard]] const DeviceEvent& event_of(std::size_t i) const { return trace_.events[section_.events[i].event]; }
+  [[nodiscard]] std::string place() const {
+    return section_.name.empty() ? "the trace" : fmt::format("'{}'", section_.name);
+  }
+
+  [[nodiscard]] std::int64_t tokens() const {
+    if (request_.tokens) return *request_.tokens;
+    if (section_.tokens) return *section_.tokens;
+    throw InputError({"--concurrency", "",
+                      fmt::format("not given, and {} does not tell the tokens of its step", place()),
+                      "a number of tokens", ""});
+  }
+
+  [[nodiscard]] StrategyChoice strategy() const {
+    if (request_.strategy) return *request_.strategy;
+    if (!section_.strategy.empty()) return parse_strategy(section_.strategy);
+    throw InputError({"--strategy", "", fmt::format("not given, and the kernels of {} do not tell it", place()),
+                      "a strategy (moesim strategies)", ""});
+  }
+
+  [[nodiscard]] bool routes() const {
+    return std::any_of(measured_sets_.begin(), measured_sets_.end(), [](StageSet s) { return s.meets(kRouting); });
+  }
+
+  [[nodiscard]] LaunchMode launch_seen() const {
+    std::size_t overlapped = 0;
+    for (const LayerInstance* layer : alike_) {
+      bool overlaps = false;
+      for (std::size_t k = 1; k < layer->kernels.size(); ++k) {
+        const DeviceEvent& before = event_of(layer->kernels[k - 1]);
+        overlaps = overlaps || event_of(layer->kernels[k]).start + kOverlap < before.end();
+      }
+      overlapped += overlaps ? 1 : 0;
+    }
+    if (static_cast<double>(overlapped) >= kOverlapShare * static_cast<double>(alike_.size())) {
+      return LaunchMode::kProgrammatic;
+    }
+    return trace_.graph_launches ? LaunchMode::kGraph : LaunchMode::kStream;
+  }
+
+  // Fills result.simulated and the sums by stage.
+  void simulate(Scope scope, LaunchMode launch, SectionComparison& result) {
+    const StrategyChoice choice = strategy();
+    const std::vector<RoutedBatch> batches = request_.batches(result.tokens);
+    MOESIM_CHECK(!batches.empty());
+    PredictOptions options;
+    options.scope = scope;
+    options.launch = launch;
+    options.clock_hz = request_.clock_hz;
+    if (request_.calibration) options.calibration = &*request_.calibration;
+    SimulatedLayer layer;
+    Attribution attribution{};
+    for (const RoutedBatch& batch : batches) {
+      const MoeLayer shard = shard_layer(request_.model, batch, request_.activations, request_.tp, request_.ep);
+      PredictionOrInfeasible predicted = predict(shard, request_.hardware, choice, options);
+      if (auto* reason = std::get_if<Infeasible>(&predicted)) {
+        result.simulated = std::move(*reason);
+        return;
+      }
+      const auto& prediction = std::get<Prediction>(predicted);
+      predictions_.push_back(prediction.kernels);
+      layer.strategy = prediction.strategy;
+      layer.implementation = prediction.implementation;
+      layer.distinct_experts += static_cast<double>(shard.active) / static_cast<double>(batches.size());
+      for (std::size_t b = 0; b < kBlameCount; ++b) attribution[b] += prediction.attribution[b];
+      add_spans(prediction.kernels, layer);
+    }
+    layer.busy = mean_of(layer.busy, batches.size());
+    layer.span = mean_of(layer.span, batches.size());
+    layer.limited_by = largest(attribution);
+    layer.samples = static_cast<std::int64_t>(batches.size());
+    for (const KernelSummary& kernel : predictions_.front()) {
+      const TimePoint origin = predictions_.front().front().result.start;
+      const auto from_origin = [&](TimePoint at) { return TimePoint((at - origin).value()); };
+      layer.kernels.push_back({kernel.name, kernel.stage, from_origin(kernel.result.start),
+                               from_origin(kernel.result.end), largest(kernel.result.attribution),
+                               kernel.result.memory_read});
+    }
+    result.simulated = std::move(layer);
+  }
+
+  static void add_spans(const std::vector<KernelSummary>& kernels, SimulatedLayer& layer) {
+    MOESIM_CHECK(!kernels.empty());
+    Spans spans;
+    TimePoint first = kernels.front().result.start, last = kernels.front().result.end;
+    for (const KernelSummary& kernel : kernels) {
+      spans.emplace_back(kernel.result.start, kernel.result.end);
+      first = std::min(first, kernel.result.start);
+      last = std::max(last, kernel.result.end);
+    }
+    layer.busy += covered_time(std::move(spans));
+    layer.span += last - first;
+  }
+
+  void measure_totals(SectionComparison& result) const {
+    std::vector<Duration> busy, gaps, spans;
+    for (const LayerInstance* layer : alike_) {
+      busy.push_back(busy_time(trace_, section_, layer->kernels));
+      TimePoint last = event_of(layer->kernels.front()).end();
+      for (const std::size_t i : layer->kernels) last = std::max(last, event_of(i).end());
+      spans.push_back(last - event_of(layer->kernels.front()).start);
+      gaps.push_back(spans.back() - busy.back());
+    }
+    result.busy = over_layers(busy);
+    result.gaps = over_layers(gaps);
+    result.span = over_layers(spans);
+    std::vector<std::size_t> moe, all;
+    for (std::size_t i = 0; i < section_.events.size(); ++i) {
+      all.push_back(i);
+      if (section_.events[i].in_layer) moe.push_back(i);
+    }
+    result.moe_time = busy_time(trace_, section_, moe);
+    result.device_time = busy_time(trace_, section_, all);
+  }
+
+  static StageSet stage_of(const KernelSummary& kernel) {
+    const std::optional<StageSet> stages = parse_stages(kernel.stage);
+    MOESIM_CHECK(stages.has_value());
+    return *stages;
+  }
+
+  void fill_stages(SectionComparison& result) const {
+    std::vector<StageSet> sets(measured_sets_.begin(), measured_sets_.end());
+    for (const std::vector<KernelSummary>& kernels : predictions_) {
+      for (const KernelSummary& kernel : kernels) sets.push_back(stage_of(kernel));
+    }
+    for (const StageSet group : fused_groups(sets)) {
+      StageRow row{group, measured_stage(group), result.layer() ? simulated_stage(group) : std::nullopt};
+      result.stages.push_back(std::move(row));
+    }
+  }
+
+  [[nodiscard]] std::optional<MeasuredStage> measured_stage(StageSet group) const {
+    std::vector<Duration> times;
+    std::vector<std::int64_t> counts;
+    for (const LayerInstance* layer : alike_) {
+      std::vector<std::size_t> kernels;
+      for (const std::size_t i : layer->kernels) {
+        if (section_.events[i].stages.meets(group)) kernels.push_back(i);
+      }
+      if (kernels.empty()) continue;
+      times.push_back(busy_time(trace_, section_, kernels));
+      counts.push_back(static_cast<std::int64_t>(kernels.size()));
+    }
+    if (times.empty()) return std::nullopt;
+    std::sort(counts.begin(), counts.end());
+    return MeasuredStage{over_layers(times), counts[counts.size() / 2]};
+  }
+
+  [[nodiscard]] std::optional<SimulatedStage> simulated_stage(StageSet group) const {
+    Duration time;
+    std::size_t kernels = 0;
+    Attribution attribution{};
+    for (const std::vector<KernelSummary>& prediction : predictions_) {
+      Spans spans;
+      for (const KernelSummary& kernel : prediction) {
+        if (!stage_of(kernel).meets(group)) continue;
+        ++kernels;
+        spans.emplace_back(kernel.result.start, kernel.result.end);
+        for (std::size_t b = 0; b < kBlameCount; ++b) attribution[b] += kernel.result.attribution[b];
+      }
+      time += covered_time(std::move(spans));
+    }
+    if (kernels == 0) return std::nullopt;
+    const Blame limit = largest(attribution);
+    const double whole = sum(attribution).as_double();
+    const double part = attribution[static_cast<std::size_t>(limit)].as_double();
+    return SimulatedStage{mean_of(time, predictions_.size()),
+                          static_cast<double>(kernels) / static_cast<double>(predictions_.size()), limit,
+                          whole > 0 ? part / whole : 0};
+  }
+
+  // What stands behind a large error that the table does not show.
+  void note_limits(LaunchMode launch, SectionComparison& result) const {
+    if (result.alike == 1)
+      result.limits.emplace_back("one layer: no spread, and what the kernel's first run costs is in it");
+    const SimulatedLayer* layer = result.layer();
+    if (launch == LaunchMode::kStream && layer != nullptr && result.gaps.median > layer->gaps() + layer->gaps()) {
+      result.limits.emplace_back(
+          "the host launches kernel by kernel and is what the gaps wait for; the simulation has none");
+    }
+    if (layer != nullptr && layer->implementation.empty()) {
+      result.limits.emplace_back("no fit to these kernels: the device's constants alone");
+    }
+    if (!trace_.graph_launches || result.gaps.median.value() > 0) return;
+    result.limits.emplace_back(
+        "kernels follow each other without a gap: their times hold the launch, which the simulation counts as gaps");
+  }
+
+  const ProfilerTrace& trace_;
+  const TraceSection& section_;
+  const ComparisonRequest& request_;
+  std::vector<const LayerInstance*> alike_;
+  std::set<StageSet> measured_sets_;
+  std::vector<std::vector<KernelSummary>> predictions_;  // of each routing
+};
+
+void check_model(const TraceSection& section, const ComparisonRequest& request) {
+  if (section.experts == 0 || section.experts == request.model.experts + request.model.zero_experts) return;
+  throw InputError({"--model", "", fmt::format("{} with {} experts", request.model.name, request.model.experts),
+                    fmt::format("a model of {} experts, as the trace's MoE operator says", section.experts), ""});
+}
+
+}  // namespace
+
+std::optional<double> error_percent(Duration simulated, Duration measured) {
+  if (measured.value() <= 0) return std::nullopt;
+  return 100 * (simulated.as_double() - measured.as_double()) / measured.as_double();
+}
+
+Duration SectionComparison::compared_measured() const {
+  Duration total;
+  for (const StageRow& row : stages) {
+    if (row.measured && row.simulated) total += row.measured->time.median;
+  }
+  return total;
+}
+
+Duration SectionComparison::compared_simulated() const {
+  Duration total;
+  for (const StageRow& row : stages) {
+    if (row.measured && row.simulated) total += row.simulated->time;
+  }
+  return total;
+}
+
+Comparison compare(const ProfilerTrace& trace, const TraceLayers& layers, const ComparisonRequest& request) {
+  MOESIM_CHECK(layers.has_layers());
+  Comparison result;
+  result.tool_version = request.tool_version;
+  result.trace_file = trace.file;
+  result.model = request.model.name;
+  result.model_file = request.model.file;
+  result.model_overrides = request.model_overrides;
+  result.weights = format_name(request.model.expert_weights);
+  result.activations = format_name(request.activations);
+  result.device = request.hardware.name;
+  result.device_title = request.hardware.title;
+  result.device_file = request.hardware.file;
+  result.device_hash = request.hardware.hash;
+  result.overrides = request.overrides;
+  result.clock_hz = request.clock_hz.value_or(request.hardware[Hw::kClockBoost]);
+  result.calibration = request.calibration ? calibration_name(*request.calibration, request.hardware) : "uncalibrated";
+  result.routing = request.routing;
+  result.seed = request.seed;
+  result.tp = request.tp;
+  result.ep = request.ep;
+  result.taken = request.taken;
+  result.all_events = trace.all_events;
+  result.device_events = static_cast<std::int64_t>(trace.events.size());
+  result.device_time = layers.device_time;
+  result.named_time = layers.named_time;
+  result.by_class = layers.by_class;
+  result.moe_kernels = layers.moe_kernels;
+  result.staged_kernels = layers.staged_kernels;
+  for (std::size_t s = 0; s < layers.sections.size(); ++s) {
+    const TraceSection& section = layers.sections[s];
+    if (section.layers.empty()) continue;
+    check_model(section, request);
+    SectionComparison comparison = SectionComparer(trace, section, request).compare();
+    comparison.section = s;
+    if (const SimulatedLayer* layer = comparison.layer()) result.samples = std::max(result.samples, layer->samples);
+    result.sections.push_back(std::move(comparison));
+  }
+  return result;
+}
+
+}  // namespace moesim
