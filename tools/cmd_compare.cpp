@@ -106,6 +106,17 @@ bool has_stage(const TraceLayers& layers, StageSet stages) {
   return false;
 }
 
+// Engines pad the hidden size: what ran had the padded one.
+void pad_hidden(const TraceLayers& layers, ComparisonRequest& request) {
+  std::int64_t& hidden = request.model.hidden;
+  for (const TraceSection& section : layers.sections) {
+    if (section.hidden <= hidden || section.hidden >= hidden + kHiddenPad) continue;
+    request.taken.push_back(
+        fmt::format("hidden size {}, as the MoE operator has it (the model's {}, padded)", section.hidden, hidden));
+    hidden = section.hidden;
+  }
+}
+
 void read_shards(const CompareFlags& flags, const ProfilerTrace& trace, const TraceLayers& layers,
                  ComparisonRequest& request) {
   if (flags.tp) request.tp = parse_whole("--tp", *flags.tp, 1, kMostDevices);
@@ -201,6 +212,7 @@ ComparisonRequest request_of(const CompareFlags& flags, const ProfilerTrace& tra
   const std::string model = flags.model ? *flags.model : model_of_operators(layers, request.taken);
   request.model = flags.model_flags.load(model);
   request.model_overrides = flags.model_flags.overrides;
+  pad_hidden(layers, request);
   if (flags.weights) request.model.expert_weights = parse_format(*flags.weights, "--weights");
   request.activations = flags.activations ? parse_format(*flags.activations, "--activations")
                                           : default_activations(request.model.expert_weights);
@@ -286,9 +298,9 @@ std::function<CommandResult()> define(FlagSet& set) {
 
 constinit const Command kCompareCommand = {
     "compare", "A PyTorch-profiler trace beside the simulation of its MoE layers, stage by stage",
-    "  moesim compare --measured trace.json.gz --model gpt-oss-20b --device mi300x\n"
-    "  moesim compare --measured trace.json.gz --model qwen3-30b-a3b --concurrency 4 --format json\n"
-    "  moesim compare --measured trace.json --kernels my_kernels.json --routing zipf:0.6 --tp 8",
+    "  moesim compare --measured trace.json.gz --model qwen3-30b-a3b\n"
+    "  moesim compare --measured trace.json.gz --model qwen3-30b-a3b --device h200 --concurrency 4 --format json\n"
+    "  moesim compare --measured trace.json.gz --model qwen3-30b-a3b --kernels my_kernels.json --tp 2",
     define};
 
 }  // namespace moesim

@@ -17,6 +17,11 @@ constexpr StageSet kRouting = StageSet(MoeStage::kRouter) | MoeStage::kTopk;
 // Of layers in which a kernel began while the one before still ran: from this share on launches count as programmatic.
 constexpr double kOverlapShare = 0.5;
 constexpr Duration kOverlap(100'000);  // picoseconds: above the profiler's resolution
+// Of a layer's time in gaps: above, the host was waited for; below, the trace shows none.
+constexpr double kHostGapShare = 0.2;
+constexpr double kNoGapShare = 0.005;
+constexpr double kExpertTolerance = 0.1;
+constexpr Duration kLeastMeasured(50'000);  // picoseconds: below, an error in percent says nothing
 
 // Of an even count the mean of the middle two; `values` is not empty.
 Duration median(std::vector<Duration> values) {
@@ -58,6 +63,26 @@ std::vector<StageSet> fused_groups(const std::vector<StageSet>& kernels) {
 
 using Spans = std::vector<std::pair<TimePoint, TimePoint>>;
 
+// Of kernels by start: how long each ran while none before it did. They sum to the time in which any ran.
+std::vector<Duration> own_times(const Spans& kernels) {
+  std::vector<Duration> times;
+  std::optional<TimePoint> until;
+  for (const auto& [start, end] : kernels) {
+    const TimePoint from = until ? std::max(*until, start) : start;
+    times.push_back(end > from ? end - from : Duration());
+    until = until ? std::max(*until, end) : end;
+  }
+  return times;
+}
+
+// The largest part but launch, and its share of all others.
+std::pair<Blame, double> limit_of(Attribution attribution) {
+  attribution[static_cast<std::size_t>(Blame::kLaunch)] = Duration();
+  const Blame limit = largest(attribution);
+  const double whole = sum(attribution).as_double();
+  return {limit, whole > 0 ? attribution[static_cast<std::size_t>(limit)].as_double() / whole : 0};
+}
+
 class SectionComparer {
  public:
   SectionComparer(const ProfilerTrace& trace, const TraceSection& section, const ComparisonRequest& request)
@@ -66,7 +91,12 @@ class SectionComparer {
       if (layer.regular) alike_.push_back(&layer);
     }
     for (const LayerInstance* layer : alike_) {
-      for (const std::size_t i : layer->kernels) measured_sets_.insert(section.events[i].stages);
+      Spans spans;
+      for (const std::size_t i : layer->kernels) {
+        measured_sets_.insert(section.events[i].stages);
+        spans.emplace_back(event_of(i).start, event_of(i).end());
+      }
+      own_times_.push_back(own_times(spans));
     }
   }
 
@@ -86,7 +116,7 @@ class SectionComparer {
     simulate(scope, launch, result);
     measure_totals(result);
     fill_stages(result);
-    note_limits(launch, result);
+    note_limits(result);
     return result;
   }
 
@@ -152,6 +182,8 @@ class SectionComparer {
       }
       const auto& prediction = std::get<Prediction>(predicted);
       predictions_.push_back(prediction.kernels);
+      std::stable_sort(predictions_.back().begin(), predictions_.back().end(),
+                       [](const KernelSummary& a, const KernelSummary& b) { return a.result.start < b.result.start; });
       layer.strategy = prediction.strategy;
       layer.implementation = prediction.implementation;
       layer.distinct_experts += static_cast<double>(shard.active) / static_cast<double>(batches.size());
@@ -166,7 +198,7 @@ class SectionComparer {
       const TimePoint origin = predictions_.front().front().result.start;
       const auto from_origin = [&](TimePoint at) { return TimePoint((at - origin).value()); };
       layer.kernels.push_back({kernel.name, kernel.stage, from_origin(kernel.result.start),
-                               from_origin(kernel.result.end), largest(kernel.result.attribution),
+                               from_origin(kernel.result.end), limit_of(kernel.result.attribution).first,
                                kernel.result.memory_read});
     }
     result.simulated = std::move(layer);
@@ -226,14 +258,17 @@ class SectionComparer {
   [[nodiscard]] std::optional<MeasuredStage> measured_stage(StageSet group) const {
     std::vector<Duration> times;
     std::vector<std::int64_t> counts;
-    for (const LayerInstance* layer : alike_) {
-      std::vector<std::size_t> kernels;
-      for (const std::size_t i : layer->kernels) {
-        if (section_.events[i].stages.meets(group)) kernels.push_back(i);
+    for (std::size_t l = 0; l < alike_.size(); ++l) {
+      Duration time;
+      std::int64_t count = 0;
+      for (std::size_t k = 0; k < alike_[l]->kernels.size(); ++k) {
+        if (!section_.events[alike_[l]->kernels[k]].stages.meets(group)) continue;
+        time += own_times_[l][k];
+        ++count;
       }
-      if (kernels.empty()) continue;
-      times.push_back(busy_time(trace_, section_, kernels));
-      counts.push_back(static_cast<std::int64_t>(kernels.size()));
+      if (count == 0) continue;
+      times.push_back(time);
+      counts.push_back(count);
     }
     if (times.empty()) return std::nullopt;
     std::sort(counts.begin(), counts.end());
@@ -246,44 +281,67 @@ class SectionComparer {
     Attribution attribution{};
     for (const std::vector<KernelSummary>& prediction : predictions_) {
       Spans spans;
-      for (const KernelSummary& kernel : prediction) {
-        if (!stage_of(kernel).meets(group)) continue;
+      for (const KernelSummary& kernel : prediction) spans.emplace_back(kernel.result.start, kernel.result.end);
+      const std::vector<Duration> own = own_times(spans);
+      for (std::size_t k = 0; k < prediction.size(); ++k) {
+        if (!stage_of(prediction[k]).meets(group)) continue;
         ++kernels;
-        spans.emplace_back(kernel.result.start, kernel.result.end);
-        for (std::size_t b = 0; b < kBlameCount; ++b) attribution[b] += kernel.result.attribution[b];
+        time += own[k];
+        for (std::size_t b = 0; b < kBlameCount; ++b) attribution[b] += prediction[k].result.attribution[b];
       }
-      time += covered_time(std::move(spans));
     }
     if (kernels == 0) return std::nullopt;
-    const Blame limit = largest(attribution);
-    const double whole = sum(attribution).as_double();
-    const double part = attribution[static_cast<std::size_t>(limit)].as_double();
+    const auto [limit, share] = limit_of(attribution);
     return SimulatedStage{mean_of(time, predictions_.size()),
-                          static_cast<double>(kernels) / static_cast<double>(predictions_.size()), limit,
-                          whole > 0 ? part / whole : 0};
+                          static_cast<double>(kernels) / static_cast<double>(predictions_.size()), limit, share};
+  }
+
+  // Of a loop over experts with two products each: how many it ran; median over layers.
+  [[nodiscard]] std::optional<std::int64_t> looped_experts() const {
+    std::vector<std::int64_t> counts;
+    for (const LayerInstance* layer : alike_) {
+      counts.push_back(std::count_if(layer->kernels.begin(), layer->kernels.end(), [&](std::size_t i) {
+        const ClassifiedEvent& event = section_.events[i];
+        return event.kernel_class == KernelClass::kGemm && event.stages == StageSet(MoeStage::kGemm2);
+      }));
+    }
+    std::sort(counts.begin(), counts.end());
+    const std::int64_t count = counts[counts.size() / 2];
+    return count > 1 ? std::optional(count) : std::nullopt;
   }
 
   // What stands behind a large error that the table does not show.
-  void note_limits(LaunchMode launch, SectionComparison& result) const {
+  void note_limits(SectionComparison& result) const {
     if (result.alike == 1)
       result.limits.emplace_back("one layer: no spread, and what the kernel's first run costs is in it");
     const SimulatedLayer* layer = result.layer();
-    if (launch == LaunchMode::kStream && layer != nullptr && result.gaps.median > layer->gaps() + layer->gaps()) {
-      result.limits.emplace_back(
-          "the host launches kernel by kernel and is what the gaps wait for; the simulation has none");
-    }
     if (layer != nullptr && layer->implementation.empty()) {
       result.limits.emplace_back("no fit to these kernels: the device's constants alone");
     }
-    if (!trace_.graph_launches || result.gaps.median.value() > 0) return;
-    result.limits.emplace_back(
-        "kernels follow each other without a gap: their times hold the launch, which the simulation counts as gaps");
+    if (const std::optional<std::int64_t> experts = looped_experts(); experts && layer != nullptr) {
+      const double drawn = layer->distinct_experts;
+      if (std::abs(static_cast<double>(*experts) - drawn) > kExpertTolerance * drawn) {
+        result.limits.push_back(
+            fmt::format("the loop ran {} experts, the routings drawn have {:.4g} (--routing)", *experts, drawn));
+      }
+    }
+    const double gap_share = result.gaps.median.as_double() / std::max(result.span.median.as_double(), 1.0);
+    if (!trace_.graph_launches && gap_share > kHostGapShare) {
+      result.limits.emplace_back(
+          "launched kernel by kernel under a profiler: the gaps wait for the host, which the simulation leaves out");
+    }
+    if (trace_.graph_launches && gap_share < kNoGapShare) {
+      result.limits.emplace_back(
+          "kernels follow each other without a gap: their times hold their launches, which the simulation counts as "
+          "gaps");
+    }
   }
 
   const ProfilerTrace& trace_;
   const TraceSection& section_;
   const ComparisonRequest& request_;
   std::vector<const LayerInstance*> alike_;
+  std::vector<std::vector<Duration>> own_times_;  // of each layer's kernels
   std::set<StageSet> measured_sets_;
   std::vector<std::vector<KernelSummary>> predictions_;  // of each routing
 };
@@ -297,7 +355,7 @@ void check_model(const TraceSection& section, const ComparisonRequest& request) 
 }  // namespace
 
 std::optional<double> error_percent(Duration simulated, Duration measured) {
-  if (measured.value() <= 0) return std::nullopt;
+  if (measured < kLeastMeasured) return std::nullopt;
   return 100 * (simulated.as_double() - measured.as_double()) / measured.as_double();
 }
 

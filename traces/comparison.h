@@ -1,9 +1,9 @@
 // A profiler trace beside the simulation of the same MoE layers: stage by stage what was measured, what is simulated, how far
 // apart they are and what limits the simulated one.
 //
-// Measured: of a section's layers that are alike, the median, least and most. A stage's time is the time in which at
-// least one of its kernels ran; the same on the simulated side (means over the routings drawn). Stages that either side
-// fuses are compared fused.
+// Measured: of a section's layers that are alike, the median, least and most. A kernel's time is that in which it ran and
+// none did that had begun before it (programmatic launches overlap), so that stages sum to the time in which any ran; the
+// same on the simulated side (means over the routings drawn). Stages that either side fuses are compared fused.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,8 @@ struct MeasuredStage {
 struct SimulatedStage {
   Duration time;                      // mean over routings
   double kernels = 0;                 // of a layer, mean
-  Blame limited_by = Blame::kLaunch;  // its largest part
-  double share = 0;                   // of its time
+  Blame limited_by = Blame::kHelper;  // its largest part but launch, which stands in the gaps
+  double share = 0;                   // of all parts but launch
 };
 
 struct StageRow {
@@ -46,7 +46,7 @@ struct StageRow {
   std::optional<SimulatedStage> simulated;
 };
 
-// In percent of the measured time; nullopt where that is 0.
+// In percent of the measured time; nullopt where that is below 0.05 us.
 std::optional<double> error_percent(Duration simulated, Duration measured);
 
 struct SimulatedKernel {
