@@ -20,7 +20,7 @@ void check(const ProfilerTrace& trace, const KernelClassifier& classifier) {
     EXPECT_LT(trace.events[e].name, trace.names.size());
     EXPECT_GE(trace.events[e].length, Duration());
     EXPECT_GE(trace.events[e].start, TimePoint(0));
-    if (e > 0) EXPECT_LE(trace.events[e - 1].start, trace.events[e].start);
+    EXPECT_LE(trace.events[e > 0 ? e - 1 : e].start, trace.events[e].start);
   }
   const TraceLayers layers = find_layers(trace, classifier);
   std::size_t events = 0;
