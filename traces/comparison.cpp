@@ -36,10 +36,6 @@ MeasuredTime over_layers(const std::vector<Duration>& values) {
   return {median(values), *least, *most};
 }
 
-Duration mean_of(Duration total, std::size_t count) {
-  return Duration(std::llround(total.as_double() / static_cast<double>(count)));
-}
-
 // Groups of stages that some kernel of either side does together.
 std::vector<StageSet> fused_groups(const std::vector<StageSet>& kernels) {
   std::vector<StageSet> groups;
@@ -63,30 +59,11 @@ std::vector<StageSet> fused_groups(const std::vector<StageSet>& kernels) {
 
 using Spans = std::vector<std::pair<TimePoint, TimePoint>>;
 
-// Of kernels by start: how long each ran while none before it did. They sum to the time in which any ran.
-std::vector<Duration> own_times(const Spans& kernels) {
-  std::vector<Duration> times;
-  std::optional<TimePoint> until;
-  for (const auto& [start, end] : kernels) {
-    const TimePoint from = until ? std::max(*until, start) : start;
-    times.push_back(end > from ? end - from : Duration());
-    until = until ? std::max(*until, end) : end;
-  }
-  return times;
-}
-
-// The largest part but launch, and its share of all others.
-std::pair<Blame, double> limit_of(Attribution attribution) {
-  attribution[static_cast<std::size_t>(Blame::kLaunch)] = Duration();
-  const Blame limit = largest(attribution);
-  const double whole = sum(attribution).as_double();
-  return {limit, whole > 0 ? attribution[static_cast<std::size_t>(limit)].as_double() / whole : 0};
-}
-
 class SectionComparer {
  public:
-  SectionComparer(const ProfilerTrace& trace, const TraceSection& section, const ComparisonRequest& request)
-      : trace_(trace), section_(section), request_(request) {
+  SectionComparer(const ProfilerTrace& trace, const TraceSection& section, const ComparisonRequest& request,
+                  LayerSimulation& simulation)
+      : trace_(trace), section_(section), request_(request), simulation_(simulation) {
     for (const LayerInstance& layer : section.layers) {
       if (layer.regular) alike_.push_back(&layer);
     }
@@ -113,7 +90,8 @@ class SectionComparer {
     const LaunchMode launch = request_.launch.value_or(launch_seen());
     result.scope = scope_name(scope);
     result.launch = launch_name(launch);
-    simulate(scope, launch, result);
+    run_ = &simulation_.run(strategy(), result.tokens, scope, launch);
+    result.simulated = run_->layer;
     measure_totals(result);
     fill_stages(result);
     note_limits(result);
@@ -161,62 +139,6 @@ class SectionComparer {
     return trace_.graph_launches ? LaunchMode::kGraph : LaunchMode::kStream;
   }
 
-  // Fills result.simulated and the sums by stage.
-  void simulate(Scope scope, LaunchMode launch, SectionComparison& result) {
-    const StrategyChoice choice = strategy();
-    const std::vector<RoutedBatch> batches = request_.batches(result.tokens);
-    MOESIM_CHECK(!batches.empty());
-    PredictOptions options;
-    options.scope = scope;
-    options.launch = launch;
-    options.clock_hz = request_.clock_hz;
-    if (request_.calibration) options.calibration = &*request_.calibration;
-    SimulatedLayer layer;
-    Attribution attribution{};
-    for (const RoutedBatch& batch : batches) {
-      const MoeLayer shard = shard_layer(request_.model, batch, request_.activations, request_.tp, request_.ep);
-      PredictionOrInfeasible predicted = predict(shard, request_.hardware, choice, options);
-      if (auto* reason = std::get_if<Infeasible>(&predicted)) {
-        result.simulated = std::move(*reason);
-        return;
-      }
-      const auto& prediction = std::get<Prediction>(predicted);
-      predictions_.push_back(prediction.kernels);
-      std::stable_sort(predictions_.back().begin(), predictions_.back().end(),
-                       [](const KernelSummary& a, const KernelSummary& b) { return a.result.start < b.result.start; });
-      layer.strategy = prediction.strategy;
-      layer.implementation = prediction.implementation;
-      layer.distinct_experts += static_cast<double>(shard.active) / static_cast<double>(batches.size());
-      for (std::size_t b = 0; b < kBlameCount; ++b) attribution[b] += prediction.attribution[b];
-      add_spans(prediction.kernels, layer);
-    }
-    layer.busy = mean_of(layer.busy, batches.size());
-    layer.span = mean_of(layer.span, batches.size());
-    layer.limited_by = largest(attribution);
-    layer.samples = static_cast<std::int64_t>(batches.size());
-    for (const KernelSummary& kernel : predictions_.front()) {
-      const TimePoint origin = predictions_.front().front().result.start;
-      const auto from_origin = [&](TimePoint at) { return TimePoint((at - origin).value()); };
-      layer.kernels.push_back({kernel.name, kernel.stage, from_origin(kernel.result.start),
-                               from_origin(kernel.result.end), limit_of(kernel.result.attribution).first,
-                               kernel.result.memory_read});
-    }
-    result.simulated = std::move(layer);
-  }
-
-  static void add_spans(const std::vector<KernelSummary>& kernels, SimulatedLayer& layer) {
-    MOESIM_CHECK(!kernels.empty());
-    Spans spans;
-    TimePoint first = kernels.front().result.start, last = kernels.front().result.end;
-    for (const KernelSummary& kernel : kernels) {
-      spans.emplace_back(kernel.result.start, kernel.result.end);
-      first = std::min(first, kernel.result.start);
-      last = std::max(last, kernel.result.end);
-    }
-    layer.busy += covered_time(std::move(spans));
-    layer.span += last - first;
-  }
-
   void measure_totals(SectionComparison& result) const {
     std::vector<Duration> busy, gaps, spans;
     for (const LayerInstance* layer : alike_) {
@@ -246,7 +168,7 @@ class SectionComparer {
 
   void fill_stages(SectionComparison& result) const {
     std::vector<StageSet> sets(measured_sets_.begin(), measured_sets_.end());
-    for (const std::vector<KernelSummary>& kernels : predictions_) {
+    for (const std::vector<KernelSummary>& kernels : run_->kernels) {
       for (const KernelSummary& kernel : kernels) sets.push_back(stage_of(kernel));
     }
     for (const StageSet group : fused_groups(sets)) {
@@ -279,7 +201,7 @@ class SectionComparer {
     Duration time;
     std::size_t kernels = 0;
     Attribution attribution{};
-    for (const std::vector<KernelSummary>& prediction : predictions_) {
+    for (const std::vector<KernelSummary>& prediction : run_->kernels) {
       Spans spans;
       for (const KernelSummary& kernel : prediction) spans.emplace_back(kernel.result.start, kernel.result.end);
       const std::vector<Duration> own = own_times(spans);
@@ -292,8 +214,8 @@ class SectionComparer {
     }
     if (kernels == 0) return std::nullopt;
     const auto [limit, share] = limit_of(attribution);
-    return SimulatedStage{mean_of(time, predictions_.size()),
-                          static_cast<double>(kernels) / static_cast<double>(predictions_.size()), limit, share};
+    return SimulatedStage{mean_of(time, run_->kernels.size()),
+                          static_cast<double>(kernels) / static_cast<double>(run_->kernels.size()), limit, share};
   }
 
   // Of a loop over experts with two products each: how many it ran; median over layers.
@@ -310,10 +232,24 @@ class SectionComparer {
     return count > 1 ? std::optional(count) : std::nullopt;
   }
 
+  [[nodiscard]] std::pair<std::int64_t, Duration> without_stage() const {
+    std::int64_t count = 0;
+    Duration time;
+    for (const LayerInstance* layer : alike_) {
+      for (const std::size_t i : layer->kernels) {
+        if (!section_.events[i].stages.empty()) continue;
+        ++count;
+        time += event_of(i).length;
+      }
+    }
+    return {count, time};
+  }
+
   // What stands behind a large error that the table does not show.
   void note_limits(SectionComparison& result) const {
-    if (result.alike == 1)
+    if (result.alike == 1) {
       result.limits.emplace_back("one layer: no spread, and what the kernel's first run costs is in it");
+    }
     const SimulatedLayer* layer = result.layer();
     if (layer != nullptr && layer->implementation.empty()) {
       result.limits.emplace_back("no fit to these kernels: the device's constants alone");
@@ -324,6 +260,11 @@ class SectionComparer {
         result.limits.push_back(
             fmt::format("the loop ran {} experts, the routings drawn have {:.4g} (--routing)", *experts, drawn));
       }
+    }
+    if (const auto [count, time] = without_stage(); count > 0) {
+      result.limits.push_back(
+          fmt::format("{} kernels of these layers ({:.2f} µs in all) have no stage: --kernels FILE names them", count,
+                      to_microseconds(time)));
     }
     const double gap_share = result.gaps.median.as_double() / std::max(result.span.median.as_double(), 1.0);
     if (!trace_.graph_launches && gap_share > kHostGapShare) {
@@ -340,10 +281,11 @@ class SectionComparer {
   const ProfilerTrace& trace_;
   const TraceSection& section_;
   const ComparisonRequest& request_;
+  LayerSimulation& simulation_;
+  const LayerRun* run_ = nullptr;
   std::vector<const LayerInstance*> alike_;
   std::vector<std::vector<Duration>> own_times_;  // of each layer's kernels
   std::set<StageSet> measured_sets_;
-  std::vector<std::vector<KernelSummary>> predictions_;  // of each routing
 };
 
 void check_model(const TraceSection& section, const ComparisonRequest& request) {
@@ -404,11 +346,12 @@ Comparison compare(const ProfilerTrace& trace, const TraceLayers& layers, const 
   result.by_class = layers.by_class;
   result.moe_kernels = layers.moe_kernels;
   result.staged_kernels = layers.staged_kernels;
+  LayerSimulation simulation(request);
   for (std::size_t s = 0; s < layers.sections.size(); ++s) {
     const TraceSection& section = layers.sections[s];
     if (section.layers.empty()) continue;
     check_model(section, request);
-    SectionComparison comparison = SectionComparer(trace, section, request).compare();
+    SectionComparison comparison = SectionComparer(trace, section, request, simulation).compare();
     comparison.section = s;
     if (const SimulatedLayer* layer = comparison.layer()) result.samples = std::max(result.samples, layer->samples);
     result.sections.push_back(std::move(comparison));

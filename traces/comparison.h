@@ -7,19 +7,15 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
-#include "hwmodels/calibration.h"
-#include "hwmodels/hardware_model.h"
+#include "traces/layer_simulation.h"
 #include "traces/trace_layers.h"
-#include "workloads/moe_model.h"
 #include "workloads/predict.h"
-#include "workloads/routed_batch.h"
 #include "workloads/strategies/strategy.h"
 
 namespace moesim {
@@ -48,24 +44,6 @@ struct StageRow {
 
 // In percent of the measured time; nullopt where that is below 0.05 us.
 std::optional<double> error_percent(Duration simulated, Duration measured);
-
-struct SimulatedKernel {
-  std::string name, stage;
-  TimePoint start, end;  // from the layer's first kernel on
-  Blame limited_by = Blame::kLaunch;
-  Bytes memory_read;
-};
-
-struct SimulatedLayer {
-  std::string strategy, implementation;  // "": the device's constants alone
-  Duration busy, span;                   // means: at least one kernel runs; first kernel's start to last one's end
-  std::int64_t samples = 0;              // routings simulated
-  double distinct_experts = 0;           // mean
-  Blame limited_by = Blame::kLaunch;
-  std::vector<SimulatedKernel> kernels;  // of the first routing
-
-  [[nodiscard]] Duration gaps() const { return span - busy; }
-};
 
 struct SectionComparison {
   std::size_t section = 0;  // of TraceLayers
@@ -108,19 +86,11 @@ struct Comparison {
   std::vector<SectionComparison> sections;  // those with layers
 };
 
-struct ComparisonRequest {
+struct ComparisonRequest : SimulationInputs {
   std::string tool_version;
-  MoeModel model;
-  WeightFormat activations;
-  HardwareModel hardware;
-  std::optional<Calibration> calibration;
-  std::vector<std::string> overrides, model_overrides;
-  std::optional<double> clock_hz;
-  std::int64_t tp = 1, ep = 1;
+  std::vector<std::string> overrides, model_overrides;  // for the record
   std::uint64_t seed = 1;
-  std::string routing;  // for the record
-  // Routings of so many tokens, at least one. May throw InputError.
-  std::function<std::vector<RoutedBatch>(std::int64_t tokens)> batches;
+  std::string routing;
   // Where not given: as each section's kernels, operators and annotations say. InputError where they do not.
   std::optional<StrategyChoice> strategy;
   std::optional<std::int64_t> tokens;

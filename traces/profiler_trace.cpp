@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "sim/io/input_error.h"
-#include "traces/decimal_time.h"
-#include "traces/packed_text.h"
-#include "traces/profiler_sax.h"
+#include "traces/profiler/decimal_time.h"
+#include "traces/profiler/event_stream.h"
+#include "traces/profiler/packed_text.h"
 
 namespace moesim {
 namespace {

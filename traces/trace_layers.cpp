@@ -7,8 +7,8 @@
 #include <string_view>
 #include <utility>
 
-#include "traces/layer_stages.h"
-#include "traces/nested_ranges.h"
+#include "traces/profiler/layer_stages.h"
+#include "traces/profiler/nested_ranges.h"
 
 namespace moesim {
 namespace {

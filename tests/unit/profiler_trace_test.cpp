@@ -9,7 +9,7 @@
 #include "sim/io/input_error.h"
 #include "tests/testkit/profiles.h"
 #include "tests/testkit/run_command.h"
-#include "traces/decimal_time.h"
+#include "traces/profiler/decimal_time.h"
 
 namespace moesim {
 namespace {

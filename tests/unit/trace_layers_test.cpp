@@ -10,7 +10,7 @@
 
 #include "tests/testkit/profiles.h"
 #include "tests/testkit/run_command.h"
-#include "traces/nested_ranges.h"
+#include "traces/profiler/nested_ranges.h"
 
 namespace moesim {
 namespace {

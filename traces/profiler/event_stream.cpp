@@ -1,4 +1,4 @@
-#include "traces/profiler_sax.h"
+#include "traces/profiler/event_stream.h"
 
 #include <fmt/format.h>
 
@@ -11,103 +11,19 @@
 #include <utility>
 #include <variant>
 
+#include "traces/profiler/event_draft.h"
+#include "traces/profiler/trace_keys.h"
+
 namespace moesim {
 namespace {
 
 using Json = nlohmann::json;
 
 constexpr std::size_t kMostDepth = 64;
-constexpr std::size_t kMostQuotedBytes = 60;
+constexpr std::size_t kMostMessageBytes = 120;
 constexpr std::size_t kMostDevices = 4096;
 constexpr std::size_t kMostInputs = 64, kMostDimensions = 16;
 constexpr std::int64_t kMostWorld = 1'000'000;
-
-// What stands where. Anything else is passed over.
-enum class Place {
-  kTop,          // the document's object
-  kEvents,       // the array of events
-  kEvent,        // one of them
-  kArguments,    // its "args"
-  kGrid,         // args.grid
-  kBlock,        // args.block
-  kInputs,       // args["Input Dims"]
-  kInput,        // one of them
-  kDevices,      // deviceProperties
-  kDevice,       // one of them
-  kDistributed,  // distributedInfo
-};
-
-// Keys that are read, of all places.
-enum class Key {
-  kTraceEvents,
-  kDeviceProperties,
-  kDistributedInfo,  // top
-  kPhase,
-  kCategory,
-  kName,
-  kProcess,
-  kThread,
-  kStart,
-  kLength,
-  kArguments,  // event
-  kDevice,
-  kStream,
-  kCorrelation,
-  kGrid,
-  kBlock,
-  kInputs,  // arguments
-  kDeviceName,
-  kMemory,
-  kUnits,
-  kWarp,       // device
-  kWorldSize,  // distributedInfo
-  kOther
-};
-
-struct KnownKey {
-  Place place;
-  std::string_view text;
-  Key key;
-};
-
-constexpr KnownKey kKnownKeys[] = {
-    {Place::kTop, "traceEvents", Key::kTraceEvents},
-    {Place::kTop, "deviceProperties", Key::kDeviceProperties},
-    {Place::kTop, "distributedInfo", Key::kDistributedInfo},
-    {Place::kEvent, "ph", Key::kPhase},
-    {Place::kEvent, "cat", Key::kCategory},
-    {Place::kEvent, "name", Key::kName},
-    {Place::kEvent, "pid", Key::kProcess},
-    {Place::kEvent, "tid", Key::kThread},
-    {Place::kEvent, "ts", Key::kStart},
-    {Place::kEvent, "dur", Key::kLength},
-    {Place::kEvent, "args", Key::kArguments},
-    {Place::kArguments, "device", Key::kDevice},
-    {Place::kArguments, "stream", Key::kStream},
-    {Place::kArguments, "correlation", Key::kCorrelation},
-    {Place::kArguments, "grid", Key::kGrid},
-    {Place::kArguments, "block", Key::kBlock},
-    {Place::kArguments, "Input Dims", Key::kInputs},
-    {Place::kDevice, "name", Key::kDeviceName},
-    {Place::kDevice, "totalGlobalMem", Key::kMemory},
-    {Place::kDevice, "numSms", Key::kUnits},
-    {Place::kDevice, "warpSize", Key::kWarp},
-    {Place::kDistributed, "world_size", Key::kWorldSize},
-};
-
-Key key_of(Place place, std::string_view text) {
-  for (const KnownKey& known : kKnownKeys) {
-    if (known.place == place && known.text == text) return known.key;
-  }
-  return Key::kOther;
-}
-
-std::string_view key_text(Key key) {
-  for (const KnownKey& known : kKnownKeys) {
-    if (known.key == key) return known.text;
-  }
-  return "";
-}
 
 struct Number {
   std::optional<std::int64_t> whole;  // where it is one that fits
@@ -115,14 +31,6 @@ struct Number {
 };
 struct Null {};
 using Scalar = std::variant<Null, bool, Number, std::string*>;
-
-std::string in_quotes(std::string_view text) {
-  if (text.size() <= kMostQuotedBytes) return fmt::format("'{}'", text);
-  const auto continues = [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; };
-  std::size_t end = kMostQuotedBytes;
-  while (end > 0 && continues(text[end])) --end;
-  return fmt::format("'{}...'", text.substr(0, end));
-}
 
 std::string describe(const Scalar& value) {
   if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
@@ -213,7 +121,7 @@ class ProfilerSax final : public nlohmann::json_sax<Json> {
   // nlohmann quotes what it read last: bytes that are no text are left out.
   static std::string printable(const std::string& text) {
     std::string result;
-    for (const char c : text.substr(0, 2 * kMostQuotedBytes)) {
+    for (const char c : text.substr(0, kMostMessageBytes)) {
       if (c >= ' ' && c <= '~') result += c;
     }
     return result;
@@ -535,22 +443,6 @@ class ProfilerSax final : public nlohmann::json_sax<Json> {
 };
 
 }  // namespace
-
-std::string EventDraft::pointer(const std::string& field) const {
-  return fmt::format("{}/{}{}{}", array_form ? "" : "/traceEvents", index, field.empty() ? "" : "/", field);
-}
-
-void EventDraft::fail(const std::string& field, const std::string& found, const std::string& expected) const {
-  throw InputError({*file, pointer(field), found, expected, ""});
-}
-
-void EventDraft::require_complete() const {
-  if (problem) throw InputError(*problem);
-  if (phase != "X") fail("ph", in_quotes(phase), "'X', a complete event");
-  if (name.empty()) fail("", "no name", "an event with its name");
-  if (!start) fail("", "no key 'ts'", "an event with its start");
-  if (!length) fail("", "no key 'dur'", "an event with its duration");
-}
 
 void parse_profiler_json(std::istream& stream, PackedText& text, const std::string& file, ProfilerSink& sink) {
   ProfilerSax sax(text, file, sink);

@@ -1,4 +1,4 @@
-#include "traces/packed_text.h"
+#include "traces/profiler/packed_text.h"
 
 #include <fmt/format.h>
 #include <zlib.h>
@@ -32,6 +32,14 @@ struct PackedText::File {
   bool in_member = false;  // between the header and the end of a gzip member
   bool file_ended = false;
   z_stream stream{};
+
+  File() { MOESIM_CHECK(inflateInit2(&stream, kGzipWindow) == Z_OK); }
+  ~File() {
+    inflateEnd(&stream);
+    if (handle != nullptr) std::fclose(handle);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
 
   [[noreturn]] void fail(const std::string& found, const std::string& expected) const {
     throw InputError({path, read == 0 ? "" : fmt::format("byte {}", read - stream.avail_in), found, expected, ""});
@@ -87,17 +95,13 @@ PackedText::PackedText(const std::string& path) : file_(std::make_unique<File>()
   file_->path = path;
   file_->handle = std::fopen(path.c_str(), "rb");
   if (file_->handle == nullptr) file_->fail(std::generic_category().message(errno), "a readable file");
-  MOESIM_CHECK(inflateInit2(&file_->stream, kGzipWindow) == Z_OK);
   if (!file_->fill()) file_->fail("an empty file", "a profiler trace");
   const File& file = *file_;
   file_->is_packed =
       file.stream.avail_in >= sizeof kGzipMagic && file.packed[0] == kGzipMagic[0] && file.packed[1] == kGzipMagic[1];
 }
 
-PackedText::~PackedText() {
-  inflateEnd(&file_->stream);
-  if (file_->handle != nullptr) std::fclose(file_->handle);
-}
+PackedText::~PackedText() = default;
 
 PackedText::int_type PackedText::underflow() {
   if (gptr() < egptr()) return traits_type::to_int_type(*gptr());

@@ -1,4 +1,4 @@
-#include "traces/decimal_time.h"
+#include "traces/profiler/decimal_time.h"
 
 #include <algorithm>
 #include <charconv>

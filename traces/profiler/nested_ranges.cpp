@@ -1,4 +1,4 @@
-#include "traces/nested_ranges.h"
+#include "traces/profiler/nested_ranges.h"
 
 #include <algorithm>
 

@@ -1,21 +1,19 @@
-// The JSON of a profiler trace, event by event: what of it is read, and what may stand there.
+// One event of a profiler trace as it stands in the file.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <iosfwd>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/io/input_error.h"
-#include "traces/decimal_time.h"
-#include "traces/packed_text.h"
-#include "traces/profiler_trace.h"
+#include "traces/profiler/decimal_time.h"
 
 namespace moesim {
 
-// One event as it stands; reused for the next.
+// Reused for the next one.
 struct EventDraft {
   const std::string* file = nullptr;
   std::int64_t index = 0;
@@ -36,15 +34,7 @@ struct EventDraft {
   [[noreturn]] void fail(const std::string& field, const std::string& found, const std::string& expected) const;
 };
 
-class ProfilerSink {
- public:
-  virtual ~ProfilerSink() = default;
-  virtual void event(const EventDraft& draft) = 0;
-  virtual void device(ProfiledDevice device) = 0;
-  virtual void world_size(std::int64_t size) = 0;
-};
-
-// Throws InputError.
-void parse_profiler_json(std::istream& stream, PackedText& text, const std::string& file, ProfilerSink& sink);
+// For messages; long text cut between two characters of UTF-8.
+std::string in_quotes(std::string_view text);
 
 }  // namespace moesim

@@ -1,4 +1,4 @@
-#include "traces/layer_stages.h"
+#include "traces/profiler/layer_stages.h"
 
 #include <algorithm>
 #include <optional>
