@@ -266,6 +266,19 @@ class SectionComparer {
           fmt::format("{} kernels of these layers ({:.2f} µs in all) have no stage: --kernels FILE names them", count,
                       to_microseconds(time)));
     }
+    if (!section_.apart.empty()) {
+      StageSet stages;
+      Duration time;
+      for (const LayerInstance& other : section_.apart) {
+        for (const std::size_t i : other.kernels) {
+          stages = stages | section_.events[i].stages;
+          time += event_of(i).length;
+        }
+      }
+      result.limits.push_back(
+          fmt::format("{} on streams of their own or cut off from their layer, {:.2f} µs in all, are not compared",
+                      stages.name(), to_microseconds(time)));
+    }
     const double gap_share = result.gaps.median.as_double() / std::max(result.span.median.as_double(), 1.0);
     if (!trace_.graph_launches && gap_share > kHostGapShare) {
       result.limits.emplace_back(

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -14,6 +15,7 @@ namespace moesim {
 namespace {
 
 constexpr std::string_view kStagePrefix = "stage:";
+constexpr StageSet kProducts = StageSet(MoeStage::kGemm1) | MoeStage::kGemm2;
 constexpr std::int64_t kMostTokens = 100'000'000;
 
 // Ranges that make sections, the most telling kind first; of the kinds in a trace only the first counts.
@@ -195,8 +197,11 @@ class LayerFinder {
       }
       std::optional<std::size_t> before;
       for (const std::vector<std::size_t>& layer : split_layers(kernels)) {
-        if (before) distances.push_back(static_cast<std::int64_t>(layer.front() - *before));
-        before = layer.front();
+        const auto has_product = [&](std::size_t k) { return kernels[k].stages.meets(kProducts); };
+        if (std::any_of(layer.begin(), layer.end(), has_product)) {
+          if (before) distances.push_back(static_cast<std::int64_t>(layer.front() - *before));
+          before = layer.front();
+        }
         LayerInstance instance;
         for (const std::size_t k : layer) {
           ClassifiedEvent& event = section.events[members[k]];
@@ -211,6 +216,7 @@ class LayerFinder {
     std::stable_sort(section.layers.begin(), section.layers.end(), [](const LayerInstance& a, const LayerInstance& b) {
       return a.kernels.front() < b.kernels.front();
     });
+    set_apart(section);
     mark_regular(section);
     if (!distances.empty()) section.period = most_frequent(distances);
     if (!tokens.empty()) section.tokens = most_frequent(tokens);
@@ -252,6 +258,17 @@ class LayerFinder {
       last = stage;
     }
     return signature;
+  }
+
+  static void set_apart(TraceSection& section) {
+    const auto has_product = [&section](const LayerInstance& layer) {
+      return std::any_of(layer.kernels.begin(), layer.kernels.end(),
+                         [&section](std::size_t i) { return section.events[i].stages.meets(kProducts); });
+    };
+    if (std::none_of(section.layers.begin(), section.layers.end(), has_product)) return;
+    const auto others = std::stable_partition(section.layers.begin(), section.layers.end(), has_product);
+    section.apart.assign(std::make_move_iterator(others), std::make_move_iterator(section.layers.end()));
+    section.layers.erase(others, section.layers.end());
   }
 
   static void mark_regular(TraceSection& section) {

@@ -40,9 +40,10 @@ struct TraceSection {
   std::optional<std::int64_t> tokens;    // as operators or the annotation say
   std::int64_t hidden = 0, experts = 0;  // as the MoE operators' inputs say (hidden padded); 0: they do not
   std::vector<ClassifiedEvent> events;   // by start
-  std::vector<LayerInstance> layers;
-  std::optional<std::int64_t> period;  // kernels from one layer's begin to the next one's, most frequently
-  std::string strategy;                // what the rules of most MoE time say; "": nothing
+  std::vector<LayerInstance> layers;     // those with a product of the experts, where any has one
+  std::vector<LayerInstance> apart;      // MoE kernels of others: dispatch and collect on a stream of their own
+  std::optional<std::int64_t> period;    // kernels from one layer's begin to the next one's, most frequently
+  std::string strategy;                  // what the rules of most MoE time say; "": nothing
 
   [[nodiscard]] std::size_t regular_layers() const;
 };

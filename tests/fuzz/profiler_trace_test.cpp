@@ -27,9 +27,11 @@ void check(const ProfilerTrace& trace, const KernelClassifier& classifier) {
   std::int64_t moe = 0;
   for (const TraceSection& section : layers.sections) {
     events += section.events.size();
-    for (const LayerInstance& layer : section.layers) {
-      EXPECT_FALSE(layer.kernels.empty());
-      moe += static_cast<std::int64_t>(layer.kernels.size());
+    for (const auto* layers_of : {&section.layers, &section.apart}) {
+      for (const LayerInstance& layer : *layers_of) {
+        EXPECT_FALSE(layer.kernels.empty());
+        moe += static_cast<std::int64_t>(layer.kernels.size());
+      }
     }
   }
   EXPECT_EQ(events, trace.events.size());

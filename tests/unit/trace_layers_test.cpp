@@ -204,6 +204,23 @@ TEST(TraceLayers, UnknownKernelsOfALayerHaveNoStage) {
   EXPECT_EQ(found.layers.staged_kernels, 3);
 }
 
+TEST(TraceLayers, ExchangesOnAStreamOfTheirOwnAreNoLayers) {
+  std::vector<std::string> events = kernel_events(
+      {"rms_norm", "fused_moe_kernel", "fused_moe_kernel", "rms_norm", "fused_moe_kernel", "fused_moe_kernel"});
+  for (int i = 0; i < 3; ++i) {
+    events.push_back(fmt::format(
+        R"({{"ph": "X", "cat": "kernel", "name": "deep_ep::{}", "ts": {}, "dur": 2, "args": {{"stream": 9}}}})",
+        i % 2 == 0 ? "dispatch" : "combine", 1000 + 30 * i));
+  }
+  const Found found = find_in(temp_file("trace.json", trace_text(events)));
+  const TraceSection& section = found.layers.sections[0];
+  EXPECT_THAT(signatures(section), ElementsAre("gemm1 gemm2", "gemm1 gemm2"));
+  EXPECT_EQ(section.regular_layers(), 2U);
+  EXPECT_EQ(section.period, 3);
+  EXPECT_THAT(section.apart, SizeIs(2));  // dispatch and collect, dispatch
+  EXPECT_EQ(found.layers.moe_kernels, 7);
+}
+
 TEST(TraceLayers, BusyTimeCountsOverlapsOnce) {
   EXPECT_EQ(covered_time({{TimePoint(0), TimePoint(10)}, {TimePoint(5), TimePoint(8)}, {TimePoint(20), TimePoint(25)}}),
             Duration(15));
