@@ -232,62 +232,65 @@ class SectionComparer {
     return count > 1 ? std::optional(count) : std::nullopt;
   }
 
-  [[nodiscard]] std::pair<std::int64_t, Duration> without_stage() const {
-    std::int64_t count = 0;
-    Duration time;
-    for (const LayerInstance* layer : alike_) {
-      for (const std::size_t i : layer->kernels) {
-        if (!section_.events[i].stages.empty()) continue;
-        ++count;
-        time += event_of(i).length;
-      }
-    }
-    return {count, time};
-  }
-
   // What stands behind a large error that the table does not show.
   void note_limits(SectionComparison& result) const {
     if (result.alike == 1) {
       result.limits.emplace_back("one layer: no spread, and what the kernel's first run costs is in it");
     }
-    const SimulatedLayer* layer = result.layer();
-    if (layer != nullptr && layer->implementation.empty()) {
-      result.limits.emplace_back("no fit to these kernels: the device's constants alone");
-    }
-    if (const std::optional<std::int64_t> experts = looped_experts(); experts && layer != nullptr) {
-      const double drawn = layer->distinct_experts;
-      if (std::abs(static_cast<double>(*experts) - drawn) > kExpertTolerance * drawn) {
-        result.limits.push_back(
-            fmt::format("the loop ran {} experts, the routings drawn have {:.4g} (--routing)", *experts, drawn));
-      }
-    }
-    if (const auto [count, time] = without_stage(); count > 0) {
-      result.limits.push_back(
-          fmt::format("{} kernels of these layers ({:.2f} µs in all) have no stage: --kernels FILE names them", count,
-                      to_microseconds(time)));
-    }
-    if (!section_.apart.empty()) {
-      StageSet stages;
-      Duration time;
-      for (const LayerInstance& other : section_.apart) {
-        for (const std::size_t i : other.kernels) {
-          stages = stages | section_.events[i].stages;
-          time += event_of(i).length;
-        }
-      }
-      result.limits.push_back(
-          fmt::format("{} on streams of their own or cut off from their layer, {:.2f} µs in all, are not compared",
-                      stages.name(), to_microseconds(time)));
-    }
-    const double gap_share = result.gaps.median.as_double() / std::max(result.span.median.as_double(), 1.0);
-    if (!trace_.graph_launches && gap_share > kHostGapShare) {
+    if (const SimulatedLayer* layer = result.layer()) note_simulated(*layer, result.limits);
+    note_gaps(result);
+    note_left_out(result.limits);
+  }
+
+  void note_simulated(const SimulatedLayer& layer, std::vector<std::string>& notes) const {
+    if (layer.implementation.empty()) notes.emplace_back("no fit to these kernels: the device's constants alone");
+    const std::optional<std::int64_t> experts = looped_experts();
+    const double drawn = layer.distinct_experts;
+    if (!experts || std::abs(static_cast<double>(*experts) - drawn) <= kExpertTolerance * drawn) return;
+    notes.push_back(
+        fmt::format("the loop ran {} experts, the routings drawn have {:.4g} (--routing)", *experts, drawn));
+  }
+
+  void note_gaps(SectionComparison& result) const {
+    const double share = result.gaps.median.as_double() / std::max(result.span.median.as_double(), 1.0);
+    if (!trace_.graph_launches && share > kHostGapShare) {
       result.limits.emplace_back(
           "launched kernel by kernel under a profiler: the gaps wait for the host, which the simulation leaves out");
     }
-    if (trace_.graph_launches && gap_share < kNoGapShare) {
+    if (trace_.graph_launches && share < kNoGapShare) {
       result.limits.emplace_back(
           "kernels follow each other without a gap: their times hold their launches, which the simulation counts as "
           "gaps");
+    }
+  }
+
+  // MoE kernels that no row of the table holds.
+  void note_left_out(std::vector<std::string>& notes) const {
+    std::int64_t unstaged = 0;
+    Duration unstaged_time, apart_time;
+    StageSet apart;
+    for (const LayerInstance* layer : alike_) {
+      for (const std::size_t i : layer->kernels) {
+        if (!section_.events[i].stages.empty()) continue;
+        ++unstaged;
+        unstaged_time += event_of(i).length;
+      }
+    }
+    for (const LayerInstance& other : section_.apart) {
+      for (const std::size_t i : other.kernels) {
+        apart = apart | section_.events[i].stages;
+        apart_time += event_of(i).length;
+      }
+    }
+    if (unstaged > 0) {
+      notes.push_back(
+          fmt::format("{} kernels of these layers ({:.2f} µs in all) have no stage: --kernels FILE names them",
+                      unstaged, to_microseconds(unstaged_time)));
+    }
+    if (!section_.apart.empty()) {
+      notes.push_back(
+          fmt::format("{} on streams of their own or cut off from their layer, {:.2f} µs in all, are not compared",
+                      apart.name(), to_microseconds(apart_time)));
     }
   }
 

@@ -53,8 +53,7 @@ class TimelineWriter {
       const auto product = [](const std::array<std::int32_t, 3>& sizes) {
         return std::int64_t{sizes[0]} * sizes[1] * sizes[2];
       };
-      std::vector<Argument> arguments = {{"class", class_name(classified.kernel_class)},
-                                         {"duration_ps", event.length.value()}};
+      std::vector<Argument> arguments = {{"class", class_name(classified.kernel_class)}};
       if (!stage.empty()) arguments.push_back({"stage", std::string_view(stage)});
       if (event.grid[0] > 0) arguments.push_back({"grid", product(event.grid)});
       if (event.block[0] > 0) arguments.push_back({"threads", product(event.block)});
@@ -95,8 +94,8 @@ class TimelineWriter {
       const TimePoint to = std::max(from, moved(kernel.end));
       free = to;
       const std::vector<Argument> arguments = {{"stage", std::string_view(kernel.stage)},
-                                               {"start_ps", moved(kernel.start).value()},
-                                               {"duration_ps", (kernel.end - kernel.start).value()},
+                                               {"simulated_start_ps", kernel.start.value()},
+                                               {"simulated_ps", (kernel.end - kernel.start).value()},
                                                {"memory_read_bytes", kernel.memory_read.value()},
                                                {"limited_by", blame_name(kernel.limited_by)}};
       writer_.slice(track, from, to - from, kernel.name, kernel.stage, arguments);
