@@ -11,6 +11,7 @@
 #include "tools/common_flags.h"
 #include "tools/progress.h"
 #include "tools/routing_flags.h"
+#include "tools/timeline_output.h"
 #include "tools/trace_reading.h"
 #include "traces/routing_formats/limits.h"
 #include "traces/views/catalogue.h"
@@ -43,6 +44,7 @@ struct RunFlags {
   HardwareFlags hardware;
   CalibrationFlags calibration;
   bool explain = false;
+  TimelineFlags timeline;
   std::string format = "table";
 };
 
@@ -191,6 +193,7 @@ CommandResult run(const RunFlags& flags) {
   if (flags.explain && !view.shows_kernels) {
     throw InputError({"--explain", "", fmt::format("--format {}", view.name), "--format table or json", ""});
   }
+  TimelineOutput timeline(flags.timeline);
   ConcurrencyRequest request = request_of(flags);
   Progress progress;
   request.progress = [&](std::size_t done, std::size_t all) { progress.show(done, all); };
@@ -202,7 +205,7 @@ CommandResult run(const RunFlags& flags) {
   }
   std::ostringstream out;
   view.write(study, out);
-  return {.output = out.str(), .complaint = ""};
+  return {.output = out.str(), .complaint = timeline.write(request, study)};
 }
 
 std::function<CommandResult()> define(FlagSet& set) {
@@ -239,6 +242,7 @@ std::function<CommandResult()> define(FlagSet& set) {
   flags->hardware.add(set);
   flags->calibration.add(set);
   set.on("--explain", flags->explain, "Also where the time goes, and the kernels at the first concurrency");
+  flags->timeline.add(set);
   std::vector<std::string> formats;
   for (const ConcurrencyView& view : concurrency_views()) formats.emplace_back(view.name);
   set.value("--format", fmt::format("{}", fmt::join(formats, "|")), flags->format, "How to print");
@@ -252,6 +256,7 @@ constinit const Command kRunCommand = {
     "  moesim run --model qwen3.5-397b-a17b-fp8 --device h200 --concurrency 1,2,4,8\n"
     "  moesim run --model gpt-oss-120b --device b200 --strategy grouped_gemm:block_m=32,stream_gemv --explain\n"
     "  moesim run --model mixtral-8x7b --set hbm.bandwidth=6TB/s --routing zipf:0.8 --format csv\n"
+    "  moesim run --strategy grouped_gemm,stream_gemv --concurrency 1 --timeline run.pftrace\n"
     "  moesim run --model deepseek-v3 --device h200 --tp 8 --scope step --context 8192 --concurrency 1,16",
     define};
 

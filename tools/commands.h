@@ -15,7 +15,7 @@ enum class ExitCode { kSuccess = 0, kWrongInput = 2, kInfeasible = 3, kInternal 
 // Printed by main once all is done, so that an error leaves nothing half printed.
 struct CommandResult {
   std::string output;     // to standard output
-  std::string complaint;  // to standard error, one line; "" when there is none
+  std::string complaint;  // to standard error, one line, also what else was written; "" when there is none
   ExitCode exit_code = ExitCode::kSuccess;
 };
 

@@ -25,13 +25,29 @@ OutputFile::OutputFile(std::string path, std::string flag)
   std::filesystem::remove(part_, ignored);  // nothing is left where the work is interrupted
 }
 
+OutputFile::~OutputFile() {
+  if (!stream_.is_open()) return;
+  stream_.close();
+  std::error_code ignored;
+  std::filesystem::remove(part_, ignored);
+}
+
 void OutputFile::write(const std::string& text) {
-  std::ofstream file(part_, std::ios::binary);
-  file << text;
-  file.close();
+  stream() << text;
+  commit();
+}
+
+std::ostream& OutputFile::stream() {
+  if (!stream_.is_open()) stream_.open(part_, std::ios::binary);
+  return stream_;
+}
+
+std::int64_t OutputFile::commit() {
+  const auto bytes = static_cast<std::int64_t>(stream_.tellp());
+  stream_.close();
   std::error_code error;
-  if (file) std::filesystem::rename(part_, path_, error);
-  if (file && !error) return;
+  if (stream_) std::filesystem::rename(part_, path_, error);
+  if (stream_ && !error) return bytes;
   std::filesystem::remove(part_, error);
   cannot_write(flag_, path_);
 }

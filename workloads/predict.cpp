@@ -91,7 +91,6 @@ Prediction simulate_plan(const ExecutionPlan& plan, const HardwareModel& hardwar
   prediction.attribution = result.attribution;
   prediction.work_items = result.items;
   prediction.cohorts = result.cohorts;
-  prediction.timeline = std::move(result.timeline);
   for (std::size_t k = 0; k < result.kernels.size(); ++k) {
     const KernelResult& kernel = result.kernels[k];
     prediction.memory_read += kernel.memory_read;
@@ -103,12 +102,16 @@ Prediction simulate_plan(const ExecutionPlan& plan, const HardwareModel& hardwar
   return prediction;
 }
 
-PredictionOrInfeasible best_strategy(const std::function<PredictionOrInfeasible(const StrategyChoice&)>& predict_one) {
+PredictionOrInfeasible best_strategy(
+    const std::function<PredictionOrInfeasible(const StrategyChoice&, const PredictOptions&)>& predict_one,
+    const PredictOptions& options) {
+  PredictOptions unheard = options;
+  unheard.simulate.listener = nullptr;
   std::optional<Prediction> best;
   std::string reasons;
   for (const Strategy& strategy : strategy_catalogue()) {
     const StrategyChoice candidate{&strategy, {}, "", strategy.name};
-    PredictionOrInfeasible one = predict_one(candidate);
+    PredictionOrInfeasible one = predict_one(candidate, unheard);
     if (const auto* infeasible = std::get_if<Infeasible>(&one)) {
       reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", strategy.name, infeasible->reason);
     } else if (Prediction& found = std::get<Prediction>(one); !best || found.time < best->time) {
@@ -116,13 +119,16 @@ PredictionOrInfeasible best_strategy(const std::function<PredictionOrInfeasible(
     }
   }
   if (!best) return Infeasible{reasons};
+  if (options.simulate.listener != nullptr) return predict_one(parse_strategy(best->strategy), options);
   return std::move(*best);
 }
 
 PredictionOrInfeasible predict(const MoeLayer& layer, const HardwareModel& hardware, const StrategyChoice& choice,
                                const PredictOptions& options) {
-  const auto one = [&](const StrategyChoice& of) { return predict_one(layer, hardware, of, options); };
-  return choice.strategy == nullptr ? best_strategy(one) : one(choice);
+  const auto one = [&](const StrategyChoice& of, const PredictOptions& with) {
+    return predict_one(layer, hardware, of, with);
+  };
+  return choice.strategy == nullptr ? best_strategy(one, options) : one(choice, options);
 }
 
 const Implementation* implementation_of(const StrategyChoice& choice, const Calibration* calibration,

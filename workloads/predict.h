@@ -42,7 +42,6 @@ struct Prediction {
   std::int64_t active_experts = 0;
   std::int64_t work_items = 0, cohorts = 0;
   std::vector<KernelSummary> kernels;
-  Timeline timeline;
 
   [[nodiscard]] double achieved_rate() const {  // bytes a second from memory
     return memory_read.as_double() / to_seconds(time);
@@ -56,11 +55,14 @@ PredictionOrInfeasible predict(const MoeLayer& layer, const HardwareModel& hardw
                                const PredictOptions& options = {});
 
 // What predict() is made of: a layer as the choice's strategy lowers it, with its parameters and fitted constants; a plan's
-// figures, without bound and names; and the fastest of all strategies with default parameters, or all reasons.
+// figures, without bound and names; and the fastest of all strategies with default parameters, or all reasons (a listener
+// hears the fastest only).
 Lowered lower_layer(const MoeLayer& layer, const HardwareModel& hardware, const StrategyChoice& choice,
                     const PredictOptions& options);
 Prediction simulate_plan(const ExecutionPlan& plan, const HardwareModel& hardware, const PredictOptions& options);
-PredictionOrInfeasible best_strategy(const std::function<PredictionOrInfeasible(const StrategyChoice&)>& predict_one);
+PredictionOrInfeasible best_strategy(
+    const std::function<PredictionOrInfeasible(const StrategyChoice&, const PredictOptions&)>& predict_one,
+    const PredictOptions& options);
 
 // Whose fitted constants a strategy takes: the implementation that the choice names, else the calibration's first of this
 // strategy, variant and weights. nullptr: none is known, and the strategy has the device's constants alone.

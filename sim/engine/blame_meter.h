@@ -31,6 +31,8 @@ class BlameMeter {
   // `launching`: the kernel that idle time belongs to.
   void advance(double picoseconds, std::uint32_t launching);
   [[nodiscard]] bool idle() const { return idle_; }
+  // Share of its flowing items' time that a kernel loses to its tail at present.
+  [[nodiscard]] double tail(std::uint32_t kernel) const { return kernels_[kernel].tail; }
 
   // Picoseconds by category; a helper kernel's time is all "helper kernels" but for its launch.
   [[nodiscard]] std::array<double, kBlameCount> total(std::uint32_t kernel, bool helper) const;
@@ -40,6 +42,7 @@ class BlameMeter {
     std::array<double, kBlameCount> blame{};  // picoseconds
     std::array<double, kBlameCount> rate{};   // share of the current interval
     double best_steps = 0;                    // steps a second, highest so far
+    double tail = 0;
   };
   std::vector<Meter> kernels_;
   std::vector<std::uint32_t> running_;

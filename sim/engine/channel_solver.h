@@ -20,7 +20,6 @@
 
 namespace moesim {
 
-inline constexpr std::size_t kMaxChannels = 3;
 using ChannelArray = std::array<double, kMaxChannels>;
 
 // One step of one item of the class.

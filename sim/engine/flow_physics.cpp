@@ -10,6 +10,19 @@ namespace {
 
 constexpr std::size_t index(PipeKind pipe) { return static_cast<std::size_t>(pipe); }
 
+// Bytes of a step that reach each level: all the nearest, what misses there the next.
+ChannelArray bytes_reaching(const Machine& machine, const ItemClass& item, const MissSteps& misses) {
+  const auto steps = static_cast<double>(item.steps);
+  const double from_region = item.read.as_double() / steps;
+  ChannelArray reaching{};
+  reaching[0] = from_region + item.resident_read.as_double() / steps;
+  for (std::size_t j = 0; j < machine.caches.size(); ++j) {
+    const double may_miss = j == 0 ? from_region * item.first_share : reaching[j];
+    reaching[j + 1] = may_miss * static_cast<double>(misses[j]) / CacheState::kShareSteps;
+  }
+  return reaching;
+}
+
 }  // namespace
 
 double FlowPhysics::floor(double sharing) const {
@@ -37,22 +50,16 @@ FlowPhysics make_physics(const Machine& machine, const ItemClass& item, const Mi
 
   FlowClass& flow = physics.flow;
   const std::size_t memory = machine.caches.size();
-  const double from_region = item.read.as_double() / steps;
-  const double all = from_region + item.resident_read.as_double() / steps;
-  double reaching = all;
+  const ChannelArray reaching = bytes_reaching(machine, item, misses);
+  const double all = reaching[0];
   for (std::size_t j = 0; j <= memory; ++j) {
-    double beyond = 0;  // goes on to the next level
-    if (j < memory) {
-      const double may_miss = j == 0 ? from_region * item.first_share : reaching;
-      beyond = may_miss * static_cast<double>(misses[j]) / CacheState::kShareSteps;
-    }
-    flow.bytes[j] = j < memory ? reaching + machine.caches[j].fill_weight * beyond : reaching * item.read_weight;
+    const double beyond = j < memory ? reaching[j + 1] : 0;  // goes on to the next level
+    flow.bytes[j] = j < memory ? reaching[j] + machine.caches[j].fill_weight * beyond : reaching[j] * item.read_weight;
     if (all > 0) {
       const double latency = to_seconds(machine.channels[j].latency);
-      flow.hop[j] = (reaching - beyond) / all * latency;
-      flow.queue[j] = reaching / all * latency;
+      flow.hop[j] = (reaching[j] - beyond) / all * latency;
+      flow.queue[j] = reaching[j] / all * latency;
     }
-    reaching = beyond;
   }
   // Stores are not waited for, but back up when the memory does. Turning between reads and writes costs (machine.h): the
   // fewer the writes, the smaller the batches in which they are drained.
@@ -67,6 +74,12 @@ FlowPhysics make_physics(const Machine& machine, const ItemClass& item, const Mi
   flow.serial = physics.issue + physics.load + (without.has(Effect::kSerialStep) ? 0 : to_seconds(item.step_latency));
   flow.stages = std::min(item.stages, steps);
   return physics;
+}
+
+ChannelArray bytes_moved(const Machine& machine, const ItemClass& item, const MissSteps& misses) {
+  ChannelArray bytes = bytes_reaching(machine, item, misses);
+  bytes[machine.caches.size()] += item.write.as_double() / static_cast<double>(item.steps);
+  return bytes;
 }
 
 double fill_seconds(const Machine& machine, const FlowClass& flow, double items, double rounds) {

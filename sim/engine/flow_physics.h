@@ -54,6 +54,9 @@ struct FlowPhysics {
 FlowPhysics make_physics(const Machine& machine, const ItemClass& item, const MissSteps& misses, bool reread,
                          double cuts, EffectSet without);
 
+// Bytes that a step moves over each channel as they are (FlowClass::bytes weighs them); written ones over the memory's.
+ChannelArray bytes_moved(const Machine& machine, const ItemClass& item, const MissSteps& misses);
+
 // What items on empty slots wait for their first bytes beyond their step times. Later items find their loads among others
 // in flight. Of items of `rounds` rounds of loads, each round's step time is L f(t) at an offered load of t, but for the
 // first round, of which all is asked for at once, L + bytes / peak = L (1 + t): so the fill is L (1 - (f(t) - t) / rounds),

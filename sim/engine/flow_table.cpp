@@ -64,17 +64,17 @@ void FlowTable::solve() {
   Memo& memo = memo_[(hash ^ (hash >> 32)) % kMemoSlots];
   if (memo.key != key_) {
     step_times_.resize(active_.size());
-    ChannelArray factors;
-    solver_.solve(solver_flows_, step_times_, factors, guesses_[(like ^ (like >> 32)) % kMemoSlots]);
+    solver_.solve(solver_flows_, step_times_, memo.factors, guesses_[(like ^ (like >> 32)) % kMemoSlots]);
     memo.key = key_;
     memo.rates.resize(active_.size());
     memo.blames.resize(active_.size());
     for (std::size_t i = 0; i < active_.size(); ++i) {
       const FlowRecord& record = records_[active_[i]];
       memo.rates[i] = 1 / (record.steps * step_times_[i]);
-      memo.blames[i] = blame_shares(physics_[record.physics], record.flow.floor, factors, solver_.channels());
+      memo.blames[i] = blame_shares(physics_[record.physics], record.flow.floor, memo.factors, solver_.channels());
     }
   }
+  solved_ = &memo;
   for (std::size_t i = 0; i < active_.size(); ++i) {
     records_[active_[i]].rate = memo.rates[i];
     records_[active_[i]].blame = memo.blames[i];

@@ -69,6 +69,8 @@ class FlowTable {
     solve();
   }
   void advance(double seconds);
+  // The channels' latency factors at the rates last solved.
+  [[nodiscard]] const ChannelArray& factors() const { return solved_->factors; }
 
   // When the next cohorts end, and in due() when the first cohort of each active record does. Those that end within a
   // window of the earliest, a share `window(earliest)` of an item's time, are drawn to one time in their middle.
@@ -85,6 +87,7 @@ class FlowTable {
     std::vector<double> key;  // per active record: its physics, items, floor
     std::vector<double> rates;
     std::vector<std::array<double, kBlameCount>> blames;
+    ChannelArray factors{};
   };
 
   void drop_empty();
@@ -98,6 +101,7 @@ class FlowTable {
   std::vector<std::uint32_t> active_;
   std::vector<std::int64_t> due_;
   std::vector<Memo> memo_;
+  const Memo* solved_ = nullptr;
   std::vector<ChannelArray> guesses_;  // solutions by a coarse hash of the state, as starts for like states
   std::vector<double> key_;
   std::vector<ActiveFlow> solver_flows_;

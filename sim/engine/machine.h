@@ -1,6 +1,7 @@
 // A machine as the engine sees it: four kinds of resource, no chip in particular.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,6 +10,8 @@
 #include "sim/units/quantity.h"
 
 namespace moesim {
+
+inline constexpr std::size_t kMaxChannels = 3;  // caches and the memory behind them
 
 // A fluid channel with a soft knee. Flows that keep X = sum(bytes in flight / unloaded latency) offered get
 //     R = (X^-p + peak^-p)^(-1/p)

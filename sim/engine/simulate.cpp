@@ -9,6 +9,7 @@
 #include "sim/engine/cache.h"
 #include "sim/engine/event_queue.h"
 #include "sim/engine/flow_table.h"
+#include "sim/engine/recorder.h"
 #include "sim/engine/slots.h"
 #include "sim/units/check.h"
 
@@ -47,7 +48,7 @@ struct Cohort {
   std::int64_t items = 0;
   std::int64_t after_wait = 0;  // picoseconds from the end of the wait to the first step
   std::int64_t epilogue = 0;
-  Span span;
+  std::int64_t flow_start = 0;  // until the wait is over: the end of prologue_before
 };
 
 struct KernelState {
@@ -92,7 +93,8 @@ class Engine {
   void start_items();
   bool start_some(std::uint32_t k);
   [[nodiscard]] std::int64_t free_slots(std::uint32_t k) const;
-  void start_cohort(std::uint32_t k, std::int64_t items, std::int64_t level, double start_share);
+  void start_cohort(std::uint32_t k, std::int64_t first_item, std::int64_t items, std::int64_t level,
+                    double start_share);
   std::uint32_t flow_for(const FlowKey& key);
   void schedule_flow(std::uint32_t cohort);
   void flow_start(std::uint32_t cohort);
@@ -104,6 +106,7 @@ class Engine {
   [[nodiscard]] bool may_pass_wait(std::uint32_t k, std::uint32_t group) const;
 
   void resolve_rates();
+  void record_change();
   void advance(std::int64_t to);
 
   const ExecutionPlan& plan_;
@@ -125,6 +128,8 @@ class Engine {
   std::vector<std::uint32_t> running_;  // kernels launched and not done, in launch order
   bool rates_stale_ = false;
   bool blame_stale_ = true;
+  std::optional<Recorder> recorder_;
+  std::vector<Recorder::KernelItems> recorded_;
   SimulationResult result_;
 };
 
@@ -138,6 +143,7 @@ Engine::Engine(const ExecutionPlan& plan, const Machine& machine, const Simulate
       flows_(machine),
       meter_(plan.kernels().size()),
       successors_(plan.kernels().size()) {
+  if (options.listener != nullptr) recorder_.emplace(plan, machine, *options.listener);
   if (without_.has(Effect::kTail)) cuts_ = kTailCuts;
   const auto& offsets = plan.predecessor_offsets();
   for (std::uint32_t k = 0; k < states_.size(); ++k) {
@@ -262,8 +268,10 @@ bool Engine::start_some(std::uint32_t k) {
     const bool goes_on = s.next_group > 0 && group.write_region == kernel(k).groups[s.next_group - 1].write_region;
     if (!goes_on) s.write_begin = s.group_begin;
   }
-  if (fuller > 0) start_cohort(k, fuller, even + 1, start_share);
-  if (items > fuller) start_cohort(k, items - fuller, std::max<std::int64_t>(1, even), start_share);
+  if (fuller > 0) start_cohort(k, s.started_in_group, fuller, even + 1, start_share);
+  if (items > fuller) {
+    start_cohort(k, s.started_in_group + fuller, items - fuller, std::max<std::int64_t>(1, even), start_share);
+  }
 
   s.started_in_group += items;
   s.started += items;
@@ -278,7 +286,8 @@ bool Engine::start_some(std::uint32_t k) {
   return true;
 }
 
-void Engine::start_cohort(std::uint32_t k, std::int64_t items, std::int64_t level, double start_share) {
+void Engine::start_cohort(std::uint32_t k, std::int64_t first_item, std::int64_t items, std::int64_t level,
+                          double start_share) {
   KernelState& s = states_[k];
   const Kernel& kern = kernel(k);
   const ItemGroup& group = kern.groups[s.next_group];
@@ -343,13 +352,21 @@ void Engine::start_cohort(std::uint32_t k, std::int64_t items, std::int64_t leve
     cohort.after_wait += std::llround(fill * kPicosecondsPerSecond / cuts_);
   }
   const auto dispatched = static_cast<std::int64_t>(std::llround(start));
-  cohort.span = {k, cohort.group, items, TimePoint(dispatched), {}, {}, {}};
   if (s.started == 0) s.result.start = TimePoint(dispatched);
   s.resident += items;
   ++result_.cohorts;
   blame_stale_ = true;
 
-  cohort.span.flow = TimePoint(dispatched + before);  // end of prologue_before; moved by the wait
+  cohort.flow_start = dispatched + before;
+  if (recorder_) {
+    Span span;
+    span.kernel = k;
+    span.group = cohort.group;
+    span.first_item = first_item;
+    span.items = items;
+    span.start = TimePoint(dispatched);
+    recorder_->dispatched(index, span, before);
+  }
   if (may_pass_wait(k, cohort.group)) {
     schedule_flow(index);
   } else {
@@ -372,10 +389,11 @@ void Engine::schedule_flow(std::uint32_t index) {
   Cohort& cohort = cohorts_[index];
   KernelState& s = states_[cohort.kernel];
   s.delayed += cohort.items;
-  const std::int64_t from = std::max(cohort.span.flow.value(), now_);
-  cohort.span.flow = TimePoint(from + cohort.after_wait);
+  const std::int64_t from = std::max(cohort.flow_start, now_);
+  if (recorder_) recorder_->released(index, from);
+  cohort.flow_start = from + cohort.after_wait;
   blame_stale_ = true;
-  events_.push(cohort.span.flow.value(), {EventKind::kFlowStart, index});
+  events_.push(cohort.flow_start, {EventKind::kFlowStart, index});
 }
 
 std::uint32_t Engine::flow_for(const FlowKey& key) {
@@ -397,6 +415,7 @@ void Engine::flow_start(std::uint32_t index) {
   s.flowing += cohort.items;
   flows_.start(cohort.flow, cohort.items);
   rates_stale_ = true;
+  if (recorder_) recorder_->flow_started(index, cohort.flow, now_);
   const double finish = record.progress + 1;
   if (options_.cohorts && s.group_unfinished.empty() && !record.empty() && record.rate > 0) {
     // Splinters that follow each other closer than whole cohorts do become one, done at their mean.
@@ -408,6 +427,7 @@ void Engine::flow_start(std::uint32_t index) {
       const double share = static_cast<double>(cohort.items) / static_cast<double>(earlier.items + cohort.items);
       tail.finish += share * (finish - tail.finish);
       earlier.items += cohort.items;
+      if (recorder_) recorder_->merged(tail.cohort, index);
       free_cohorts_.push_back(index);
       return;
     }
@@ -422,7 +442,7 @@ void Engine::flow_end(FlowRecord& record) {
   KernelState& s = states_[cohort.kernel];
   record.items -= cohort.items;
   s.flowing -= cohort.items;
-  cohort.span.drain = TimePoint(now_);
+  if (recorder_) recorder_->drained(done.cohort, cohort.flow, now_);
   rates_stale_ = true;
   const Schedule& schedule = kernel(cohort.kernel).schedule;
   if (schedule.kind == Schedule::Kind::kPersistent && schedule.look_ahead > 0) {
@@ -443,9 +463,7 @@ void Engine::items_end(std::uint32_t index) {
   if (cohort.epilogue > 0) s.delayed -= cohort.items;
   const Schedule& schedule = kernel(k).schedule;
   if (!(schedule.kind == Schedule::Kind::kPersistent && schedule.look_ahead > 0)) s.resident -= cohort.items;
-  cohort.span.end = TimePoint(now_);
-  cohort.span.items = cohort.items;
-  if (options_.record_spans) result_.timeline.spans.push_back(cohort.span);
+  if (recorder_) recorder_->ended(index, now_);
   s.unfinished -= cohort.items;
   blame_stale_ = true;
   if (!s.group_unfinished.empty()) group_progress(k, cohort.group, cohort.items);
@@ -496,6 +514,16 @@ void Engine::resolve_rates() {
   });
 }
 
+void Engine::record_change() {
+  recorded_.clear();
+  for (const std::uint32_t k : running_) {
+    const KernelState& s = states_[k];
+    const std::int64_t active = s.started - (s.result.items - s.unfinished);
+    recorded_.push_back({k, active, s.flowing, s.resident, active - s.flowing - s.delayed});
+  }
+  recorder_->changed(now_, recorded_, flows_, meter_);
+}
+
 void Engine::advance(std::int64_t to) {
   const auto interval = static_cast<double>(to - now_);
   if (interval <= 0) return;
@@ -506,6 +534,7 @@ void Engine::advance(std::int64_t to) {
       activity_.push_back({k, states_[k].delayed, states_[k].waiting, states_[k].remaining == 0});
     }
     meter_.resolve(activity_, flows_);
+    if (recorder_) record_change();
   }
   std::uint32_t launching = 0;
   if (meter_.idle()) {  // the first kernel that is being launched or waits for its predecessors' end
@@ -513,6 +542,7 @@ void Engine::advance(std::int64_t to) {
                               [&](std::uint32_t k) { return states_[k].ready_pushed && !states_[k].done; });
   }
   meter_.advance(interval, launching);
+  if (recorder_) recorder_->advance(to, flows_);
   flows_.advance(interval / kPicosecondsPerSecond);
   now_ = to;
 }
@@ -569,17 +599,14 @@ SimulationResult Engine::run() {
 
   result_.total = Duration(now_);
   std::array<double, kBlameCount> total{};
+  std::vector<std::array<double, kBlameCount>> parts;
   for (std::uint32_t k = 0; k < states_.size(); ++k) {
     KernelState& s = states_[k];
     MOESIM_CHECK(s.done);
     result_.items += s.result.items;
     const std::array<double, kBlameCount> blame = meter_.total(k, kernel(k).helper);
-    double kernel_total = 0;
-    for (std::size_t b = 0; b < kBlameCount; ++b) {
-      total[b] += blame[b];
-      kernel_total += blame[b];
-    }
-    s.result.attribution = round_attribution(blame, Duration(std::llround(kernel_total)));
+    for (std::size_t b = 0; b < kBlameCount; ++b) total[b] += blame[b];
+    parts.push_back(blame);
     s.result.memory_read = Bytes(std::llround(s.memory_read));
     s.result.memory_reread = Bytes(std::llround(s.memory_reread));
     s.result.cache_read = Bytes(std::llround(s.cache_read));
@@ -587,6 +614,9 @@ SimulationResult Engine::run() {
     result_.kernels.push_back(s.result);
   }
   result_.attribution = round_attribution(total, result_.total);
+  const std::vector<Attribution> rounded = round_parts(parts, result_.attribution);
+  for (std::size_t k = 0; k < rounded.size(); ++k) result_.kernels[k].attribution = rounded[k];
+  if (recorder_) recorder_->finish(result_);
   return std::move(result_);
 }
 

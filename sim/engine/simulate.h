@@ -22,8 +22,8 @@
 namespace moesim {
 
 struct SimulateOptions {
-  bool cohorts = true;        // false: every item is its own cohort (slow; times agree within 0.5 %)
-  bool record_spans = false;  // fill SimulationResult::timeline
+  bool cohorts = true;                   // false: every item is its own cohort (slow; times agree within 0.5 %)
+  TimelineListener* listener = nullptr;  // nullptr: nothing is recorded, which costs nothing
   std::uint32_t without = 0;  // Effects (flow_physics.h), or-ed: what a run leaves out, to check what it costs
 };
 
@@ -37,7 +37,7 @@ struct KernelResult {
   Bytes memory_reread;     // of these, bytes that memory had delivered before
   Bytes cache_read;        // bytes that entered units
   Bytes written;
-  Attribution attribution;  // sums over kernels to the run's time
+  Attribution attribution;  // each category sums over kernels to the run's
 };
 
 struct SimulationResult {
@@ -47,7 +47,6 @@ struct SimulationResult {
   std::int64_t items = 0;
   std::int64_t cohorts = 0;
   std::int64_t events = 0;
-  Timeline timeline;  // empty unless recorded
 };
 
 SimulationResult simulate(const ExecutionPlan& plan, const Machine& machine, const SimulateOptions& options = {});

@@ -42,6 +42,8 @@ class PlanBuilder {
  public:
   explicit PlanBuilder(LaunchMode mode) : mode_(mode) {}
   RegionId add_region(std::string name, Bytes bytes);
+  // Kernels from now on are of this layer of a model.
+  void begin_layer(std::int32_t layer) { layer_ = layer; }
   KernelId add_kernel(Kernel kernel);
   void add_dependence(KernelId before, KernelId after);
   // A sealed plan's kernels and regions, with ids of this one; its first kernels come after `before`. The last of its
@@ -53,6 +55,7 @@ class PlanBuilder {
 
  private:
   LaunchMode mode_;
+  std::int32_t layer_ = -1;
   std::vector<Kernel> kernels_;
   std::vector<Region> regions_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> edges_;

@@ -25,6 +25,7 @@ using KernelId = Id<KernelTag>;
 // Per-unit resources that decide how many items share a unit: threads, registers, on-chip bytes, item slots.
 inline constexpr std::size_t kResourceCount = 4;
 using ResourceVector = std::array<std::int64_t, kResourceCount>;
+inline constexpr std::size_t kThreads = 0, kRegisters = 1, kOnChipBytes = 2;  // places in it
 
 // Per-unit pipes: matrix, vector, load port (bytes entering the unit).
 enum class PipeKind : std::size_t { kMatrix, kVector, kLoadPort };
@@ -48,6 +49,7 @@ struct ItemClass {
   Duration prologue_after;   // after it
   Duration tile_prologue;    // persistent schedule: instead of the prologues, for items after the first on a slot
   Duration epilogue;
+  double useful_flops = 0, issued_flops = 0;  // of an item; opaque to the engine, for timelines
 };
 
 struct ItemGroup {
@@ -57,7 +59,21 @@ struct ItemGroup {
   std::optional<RegionId> write_region;
   std::vector<std::uint32_t>
       after;                // groups of the same kernel that must have finished before these items pass the wait
-  std::int32_t label = -1;  // opaque to the engine (expert), for timelines
+  std::int32_t label = -1;  // opaque to the engine (expert), for timelines; -1: see Kernel::labels
+  std::int32_t rows = 0;    // useful ones of the label
+};
+
+// A label and its useful rows.
+struct LabelRows {
+  std::int32_t label = 0;
+  std::int32_t rows = 0;
+};
+
+// How the items of a group without a label of its own go through the labels of its kernel.
+enum class LabelOrder {
+  kInterleaved,  // row by row: neighbouring items are of different rows
+  kItemsInTurn,  // label after label: as many items of each as it has rows
+  kEachInTurn,   // every item goes through all labels, one after another
 };
 
 struct Schedule {
@@ -76,6 +92,10 @@ struct Kernel {
   Schedule schedule;
   std::vector<ItemClass> classes;
   std::vector<ItemGroup> groups;
+  // Opaque to the engine, for timelines.
+  std::int32_t layer = -1;  // of a model; -1: none
+  LabelOrder label_order = LabelOrder::kInterleaved;
+  std::vector<LabelRows> labels;  // of groups that have none of their own; empty: none
 
   [[nodiscard]] std::int64_t items() const;
 };

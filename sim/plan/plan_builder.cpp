@@ -51,6 +51,7 @@ RegionId PlanBuilder::add_region(std::string name, Bytes bytes) {
 }
 
 KernelId PlanBuilder::add_kernel(Kernel kernel) {
+  kernel.layer = layer_;
   kernels_.push_back(std::move(kernel));
   return KernelId(kernels_.size() - 1);
 }

@@ -48,4 +48,23 @@ Attribution round_attribution(const std::array<double, kBlameCount>& shares, Dur
   return rounded;
 }
 
+std::vector<Attribution> round_parts(const std::vector<std::array<double, kBlameCount>>& parts,
+                                     const Attribution& totals) {
+  std::vector<Attribution> rounded(parts.size());
+  for (std::size_t b = 0; b < kBlameCount; ++b) {
+    double exact = 0;
+    std::int64_t given = 0;
+    std::size_t largest = 0;
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+      exact += parts[p][b];
+      const std::int64_t part = std::llround(exact) - given;
+      given += part;
+      rounded[p][b] = Duration(part);
+      if (parts[p][b] > parts[largest][b]) largest = p;
+    }
+    if (!parts.empty()) rounded[largest][b] += totals[b] - Duration(given);
+  }
+  return rounded;
+}
+
 }  // namespace moesim

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <string_view>
+#include <vector>
 
 #include "sim/units/quantity.h"
 
@@ -36,5 +37,10 @@ using Attribution = std::array<Duration, kBlameCount>;
 
 // Rounds shares (picoseconds, >= 0) so that they sum to total; what rounding leaves goes to the largest.
 Attribution round_attribution(const std::array<double, kBlameCount>& shares, Duration total);
+
+// Rounds the parts (picoseconds, >= 0) of each category so that they sum to its total, each by less than a picosecond: what
+// rounding leaves of one goes to the next. What the totals were moved by goes to the category's largest part.
+std::vector<Attribution> round_parts(const std::vector<std::array<double, kBlameCount>>& parts,
+                                     const Attribution& totals);
 
 }  // namespace moesim

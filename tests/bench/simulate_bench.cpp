@@ -7,6 +7,7 @@
 
 #include "hwmodels/build_machine.h"
 #include "hwmodels/loader.h"
+#include "tests/testkit/collector.h"
 #include "workloads/model_config.h"
 #include "workloads/predict.h"
 #include "workloads/router.h"
@@ -131,17 +132,21 @@ BENCHMARK_CAPTURE(kernel_of_items, without_cohorts, false)
     ->Complexity(benchmark::oN)
     ->Unit(benchmark::kMillisecond);
 
-// Spans cost only when they are asked for.
-void spans(benchmark::State& state) {
+// A listener costs only where there is one.
+void listener(benchmark::State& state) {
   const ExecutionPlan plan = one_kernel(48'000);
   const Machine machine = build_machine(load_hardware("h200"));
   SimulateOptions options;
-  options.record_spans = state.range(0) != 0;
+  testkit::Collector collector;
+  if (state.range(0) != 0) options.listener = &collector;
   SimulationResult result;
-  for ([[maybe_unused]] const auto iteration : state) result = simulate(plan, machine, options);
+  for ([[maybe_unused]] const auto iteration : state) {
+    collector = {};
+    result = simulate(plan, machine, options);
+  }
   count(state, result.items, result.cohorts, result.total);
 }
-BENCHMARK(spans)->ArgName("recorded")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
+BENCHMARK(listener)->ArgName("listening")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace moesim

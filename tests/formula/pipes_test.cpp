@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "tests/testkit/collector.h"
 #include "tests/testkit/kernels.h"
 
 namespace moesim {
@@ -51,14 +52,15 @@ INSTANTIATE_TEST_SUITE_P(Pipes, EveryPipe, testing::Values(PipeKind::kMatrix, Pi
 // 200 items on 132 units: 68 units hold two. Their 136 items take twice the time of the 64 others.
 TEST(Pipes, FullerUnitsTakeTwice) {
   SimulateOptions options;
-  options.record_spans = true;
   for (const bool cohorts : {true, false}) {
     options.cohorts = cohorts;
+    Collector timeline;
+    options.listener = &timeline;
     const SimulationResult result =
         simulate(plan_of(one_group(piped(PipeKind::kMatrix), 200, 2)), memory_machine(132), options);
     EXPECT_NEAR(result.total.as_double(), 2 * kAlone, 2);
     std::int64_t early = 0, late = 0;
-    for (const Span& span : result.timeline.spans) {
+    for (const Span& span : timeline.spans) {
       const auto end = static_cast<double>(span.end.value());
       if (std::abs(end - kAlone) < 3) early += span.items;
       if (std::abs(end - 2 * kAlone) < 3) late += span.items;

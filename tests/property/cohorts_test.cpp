@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/property/cases.h"
+#include "tests/testkit/collector.h"
 
 namespace moesim::property {
 namespace {
@@ -74,22 +75,24 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-// Recording a timeline observes: the same run with it has the same times.
-TEST(Spans, RecordingDoesNotChangeTheResult) {
+// A listener observes: the same run with it has the same times.
+TEST(Listener, DoesNotChangeTheResult) {
   for (const char* strategy : {"grouped_gemm", "grouped_gemm_persistent", "stream_gemv", "expert_loop"}) {
     const Case c = case_of({strategy, "qwen3.5-397b-a17b", 8});
     PredictOptions options = c.options();
     const std::optional<Prediction> without = feasible(c.layer(), device("h200"), strategy, options);
-    options.simulate.record_spans = true;
+    testkit::Collector timeline;
+    options.simulate.listener = &timeline;
     const std::optional<Prediction> with = feasible(c.layer(), device("h200"), strategy, options);
     ASSERT_TRUE(with && without);
     EXPECT_EQ(with->time, without->time) << strategy;
     EXPECT_EQ(with->attribution, without->attribution) << strategy;
-    EXPECT_TRUE(without->timeline.spans.empty());
+    EXPECT_EQ(with->memory_read, without->memory_read) << strategy;
+    EXPECT_EQ(with->cohorts, without->cohorts) << strategy;
     // The spans hold every item once, in order of its parts, and the last one ends with the run.
     std::int64_t items = 0;
     TimePoint last;
-    for (const Span& span : with->timeline.spans) {
+    for (const Span& span : timeline.spans) {
       items += span.items;
       EXPECT_LE(span.start, span.flow);
       EXPECT_LE(span.flow, span.drain);

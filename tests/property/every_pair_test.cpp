@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <numeric>
+#include <string>
 
 #include "hwmodels/build_machine.h"
 #include "hwmodels/loader.h"
@@ -42,14 +44,16 @@ TEST_P(EveryPair, AttributionSumsToTheTime) {
   for_cases(64, 1, [](const Case&, const MoeLayer&, const Prediction& prediction) {
     EXPECT_EQ(sum(prediction.attribution), prediction.time);
     for (const Duration part : prediction.attribution) EXPECT_GE(part, Duration(0));
-    // Kernels' parts are rounded one by one: half a picosecond each.
-    Duration kernels;
+    Attribution kernels{};
     for (const KernelSummary& kernel : prediction.kernels) {
-      kernels += sum(kernel.result.attribution);
+      for (std::size_t b = 0; b < kBlameCount; ++b) {
+        kernels[b] += kernel.result.attribution[b];
+        EXPECT_GE(kernel.result.attribution[b], Duration(0));
+      }
       EXPECT_LE(kernel.result.launch, kernel.result.start);
       EXPECT_LE(kernel.result.start, kernel.result.end);
     }
-    EXPECT_LE(std::abs((kernels - prediction.time).value()), static_cast<std::int64_t>(prediction.kernels.size()));
+    EXPECT_EQ(kernels, prediction.attribution);
     TimePoint last;
     for (const KernelSummary& kernel : prediction.kernels) last = std::max(last, kernel.result.end);
     EXPECT_EQ(last - TimePoint(), prediction.time);
@@ -89,6 +93,39 @@ TEST_P(EveryPair, TimeIsNotAboveTheSerialSum) {
       for (const ItemGroup& group : kernel.groups) serial += static_cast<double>(group.count) * alone[group.item_class];
     }
     EXPECT_LE(prediction.time.as_double(), serial);
+  });
+}
+
+// --- what timelines show ---
+
+// Of each projection: all active experts, each pick's row once, and its useful work; issued work is not less.
+TEST_P(EveryPair, ProjectionsAreLabelledWithTheirExperts) {
+  for_cases(24, 7, [&](const Case& c, const MoeLayer& layer, const Prediction&) {
+    const Lowered lowered = lower_layer(layer, hardware(), strategy_choice(GetParam().strategy), c.options());
+    const auto& plan = std::get<ExecutionPlan>(lowered);
+    for (const std::string stage : {"gemm1", "gemm2"}) {
+      std::map<std::int32_t, std::int64_t> rows;
+      double useful = 0, issued = 0;
+      for (const Kernel& kernel : plan.kernels()) {
+        if (kernel.stage != stage || kernel.helper) continue;
+        for (const LabelRows& label : kernel.labels) rows[label.label] += label.rows;
+        for (const ItemGroup& group : kernel.groups) {
+          if (group.label >= 0) rows[group.label] += group.rows;
+          EXPECT_TRUE(kernel.labels.empty() || group.label < 0);
+          useful += static_cast<double>(group.count) * kernel.classes[group.item_class].useful_flops;
+          issued += static_cast<double>(group.count) * kernel.classes[group.item_class].issued_flops;
+        }
+      }
+      std::map<std::int32_t, std::int64_t> expected;
+      for (std::size_t e = 0; e < layer.rows.size(); ++e) {
+        if (layer.rows[e] > 0) expected[static_cast<std::int32_t>(e)] = layer.rows[e];
+      }
+      EXPECT_EQ(rows, expected) << stage;
+      const std::int64_t width = stage == "gemm1" ? layer.up_width() : layer.intermediate;
+      const double work = 2 * static_cast<double>(layer.picks * width * layer.expert_hidden());
+      EXPECT_NEAR(useful / work, 1, 0.02) << stage;  // blocks that the matrix does not fill
+      EXPECT_GE(issued, useful * 0.999) << stage;
+    }
   });
 }
 

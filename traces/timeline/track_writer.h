@@ -29,7 +29,9 @@ class TrackWriter {
   virtual Track add_track(Track group, std::string_view name) = 0;
   virtual Track add_counter(Track group, std::string_view name, std::string_view unit) = 0;
 
-  // Slices of a track lie apart or within each other; any order of times.
+  // Slices of a track lie apart or within each other. Tracks may take turns; within one, slices come in the order of their
+  // starts, an outer one before those in it. The writer adds the arguments start_ps and duration_ps. Times are not negative,
+  // numbers finite; text that is not UTF-8 is replaced.
   virtual void slice(Track track, TimePoint start, Duration length, std::string_view name, std::string_view category,
                      std::span<const Argument> arguments) = 0;
   virtual void count(Track counter, TimePoint at, double value) = 0;

@@ -90,6 +90,8 @@ class ContextKernel {
     item.read = Bytes(std::llround(bytes));
     item.write = Bytes(std::llround(pass_.rows * pass_.values / 2 * kPartBytes));
     item.useful_share = std::min(1.0, pass_.rows / issued);
+    item.issued_flops = 2 * issued * block_values() * static_cast<double>(item.steps);
+    item.useful_flops = item.issued_flops * item.useful_share;
     item.pipe_seconds[static_cast<std::size_t>(PipeKind::kMatrix)] =
         device().seconds(2 * issued * block_values() / rate);
     item.pipe_seconds[static_cast<std::size_t>(PipeKind::kVector)] =
@@ -159,6 +161,7 @@ void add_state_update(StepChain& chain, const Mixer& mixer) {
   kernel.name = "state_update";
   ItemClass item;
   item.read = item.write = Bytes(std::llround(piece));
+  item.useful_flops = item.issued_flops = flops;
   item.pipe_seconds[static_cast<std::size_t>(PipeKind::kVector)] = device.vector_seconds(flops / 2, 0);
   item.pipe_seconds[static_cast<std::size_t>(PipeKind::kLoadPort)] = device.load_port_seconds(piece);
   item.step_latency = device.duration(kExchanges * device.constant(Hw::kSharedLatency));

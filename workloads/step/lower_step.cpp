@@ -84,6 +84,7 @@ StepPlanOrInfeasible lower_step(const DecodeStep& step, const HardwareModel& har
   std::size_t moe_layer = 0;
   for (std::int64_t l = 0; l < step.layers(); ++l) {
     const DecoderLayer& layer = step.model.decoder_layers[static_cast<std::size_t>(l)];
+    chain.begin_layer(static_cast<std::int32_t>(l));
     if (layer.mixer) {
       chain.norm("add_norm", 2 * hidden, 2 * hidden);
       add_mixer(chain, step.model.mixers[*layer.mixer]);
@@ -99,6 +100,7 @@ StepPlanOrInfeasible lower_step(const DecodeStep& step, const HardwareModel& har
     }
     add_all_reduce(chain);
   }
+  chain.begin_layer(-1);
   add_head(chain);
   return chain.seal();
 }

@@ -66,8 +66,10 @@ PredictionOrInfeasible predict_one(const DecodeStep& step, const HardwareModel& 
 PredictionOrInfeasible predict_step(const DecodeStep& step, const HardwareModel& hardware, const StrategyChoice& choice,
                                     const PredictOptions& options) {
   if (std::optional<Infeasible> reason = memory_shortage(step, hardware)) return std::move(*reason);
-  const auto one = [&](const StrategyChoice& of) { return predict_one(step, hardware, of, options); };
-  return choice.strategy == nullptr ? best_strategy(one) : one(choice);
+  const auto one = [&](const StrategyChoice& of, const PredictOptions& with) {
+    return predict_one(step, hardware, of, with);
+  };
+  return choice.strategy == nullptr ? best_strategy(one, options) : one(choice, options);
 }
 
 Duration step_bound(const DecodeStep& step, const HardwareModel& hardware, const PredictOptions& options,

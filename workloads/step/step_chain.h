@@ -28,6 +28,7 @@ class StepChain {
   [[nodiscard]] const DecodeStep& step() const { return step_; }
   [[nodiscard]] const Device& device() const { return device_; }
   RegionId region(std::string name, Bytes bytes) { return chain_.region(std::move(name), bytes); }
+  void begin_layer(std::int32_t layer) { chain_.begin_layer(layer); }  // -1: what is of none
   void add(StepPart part, Kernel kernel, const LaunchShape& shape);
   // A MoE layer as a strategy lowered it.
   void append(ExecutionPlan plan);

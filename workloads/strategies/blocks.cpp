@@ -90,6 +90,15 @@ Kernel elementwise(const Device& device, std::string name, std::string stage, st
   return kernel;
 }
 
+void label_experts(Kernel& kernel, const MoeLayer& layer, LabelOrder order) {
+  kernel.label_order = order;
+  kernel.labels.reserve(static_cast<std::size_t>(layer.active));
+  for (std::size_t e = 0; e < layer.rows.size(); ++e) {
+    if (layer.rows[e] == 0) continue;
+    kernel.labels.push_back({static_cast<std::int32_t>(e), static_cast<std::int32_t>(layer.rows[e])});
+  }
+}
+
 std::int64_t parameter(const LowerRequest& request, const std::string& name, std::int64_t fallback) {
   const auto it = request.parameters.find(name);
   return it == request.parameters.end() ? fallback : it->second;

@@ -45,6 +45,9 @@ DequantWork dequant_to_float(WeightFormat format);
 // To the activations' type for the matrix pipe; zero where the matrix pipe takes the format as it is.
 DequantWork dequant_to_matrix(WeightFormat weights, WeightFormat activations);
 
+// For timelines: all active experts and their rows, for items that go through them in this order.
+void label_experts(Kernel& kernel, const MoeLayer& layer, LabelOrder order);
+
 // Kernels of one queue, each after the one before. Leaves out kernels of other stages when only one stage is asked for.
 class Chain {
  public:
@@ -53,6 +56,8 @@ class Chain {
   // Nothing when the kernel does not fit a unit; the reason is kept.
   void add(Kernel kernel, const LaunchShape& shape);
   // The kernels of a plan that is a chain too.
+  // Kernels from now on are of this layer of a model (-1: of none).
+  void begin_layer(std::int32_t layer) { builder_.begin_layer(layer); }
   void append(ExecutionPlan plan) { last_ = builder_.append(std::move(plan), last_); }
   [[nodiscard]] bool wants(const std::string& stage) const { return request_.stage.empty() || request_.stage == stage; }
   // The plan, or why there is none.

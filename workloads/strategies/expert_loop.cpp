@@ -64,6 +64,7 @@ void add_loop(Chain& chain, const LowerRequest& request, const std::string& stag
       group.count = tiles * split;
       group.region = region;
       group.label = static_cast<std::int32_t>(e);
+      group.rows = static_cast<std::int32_t>(useful);
       kernel.groups.push_back(group);
     }
     LaunchShape shape = tile_launch(request, product, tile, stage);

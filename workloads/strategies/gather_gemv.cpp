@@ -60,6 +60,7 @@ void add_element_gather(Chain& chain, const LowerRequest& request, const std::st
   group.region = chain.region(stage, matrix * (kept ? layer.active : layer.picks));
   group.write_region = copy;
   kernel.groups = {group};
+  label_experts(kernel, layer, LabelOrder::kEachInTurn);
   chain.add(std::move(kernel), {kElementThreads, 32, 0});
 }
 
@@ -98,6 +99,7 @@ void add_gather(Chain& chain, const LowerRequest& request, const std::string& st
       group.region = expert;
       group.write_region = copy;
       group.label = static_cast<std::int32_t>(e);
+      group.rows = 1;
       kernel.groups.push_back(group);
     }
   }
@@ -125,6 +127,7 @@ void add_product(Chain& chain, const LowerRequest& request, const std::string& s
   group.count = divide_up(n, tile.block_n) * layer.picks;
   group.region = copy;
   kernel.groups = {group};
+  label_experts(kernel, layer, LabelOrder::kItemsInTurn);
   LaunchShape shape = tile_launch(request, product, tile, stage);
   shape.registers = std::min<std::int64_t>(shape.registers, 168);
   chain.add(std::move(kernel), shape);

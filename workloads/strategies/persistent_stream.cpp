@@ -130,7 +130,8 @@ struct Side {
   double outputs_bytes = 0;  // that a CTA keeps for the combine
 };
 
-void add_pass(Chain& chain, const LowerRequest& request, const Side& side, const CtaClasses& classes) {
+void add_pass(Chain& chain, const LowerRequest& request, const Side& side, const CtaClasses& classes,
+              LabelOrder order) {
   const MoeLayer& layer = request.layer;
   const Device device(request.hardware, request.clock_hz);
   const double block_bytes = side.matrix.as_double() / static_cast<double>(divide_up(side.n, kBlockRows));
@@ -161,6 +162,9 @@ void add_pass(Chain& chain, const LowerRequest& request, const Side& side, const
     item.read = Bytes(std::llround(block_bytes * blocks));
     item.first_share = std::min(1.0, work.first);
     item.write = Bytes(2 * key.first * kBlockRows);
+    item.useful_flops = 2 * work.picks * blocks * static_cast<double>(kBlockRows * side.k);
+    item.issued_flops =
+        2 * static_cast<double>(kSetColumns) * work.sets * blocks * static_cast<double>(kBlockRows * side.k);
     item.pipe_seconds[static_cast<std::size_t>(PipeKind::kVector)] =
         device.vector_seconds(0, converted ? step_weights * work.rounds / kWeightsPerConversion : 0);
     item.pipe_seconds[static_cast<std::size_t>(PipeKind::kMatrix)] =
@@ -197,6 +201,7 @@ void add_pass(Chain& chain, const LowerRequest& request, const Side& side, const
     kernel.classes.push_back(item);
     kernel.groups.push_back(group);
   }
+  label_experts(kernel, layer, order);
   chain.add(std::move(kernel),
             {warps * static_cast<std::int64_t>(request.hardware[Hw::kWarpSize]),
              parameter(request, side.name + ".registers", converted ? kConvertRegisters : kRegisters),
@@ -220,14 +225,15 @@ Lowered lower_persistent_stream(const LowerRequest& request) {
     const std::int64_t down_blocks = divide_up(layer.expert_hidden(), kBlockRows);
     const bool interleaved = parameter(request, "up.interleaved", 1) != 0;
     const auto tokens = static_cast<double>(layer.tokens), picks = static_cast<double>(layer.picks);
-    add_pass(chain, request, {"up", "gemm1", layer.up_width(), layer.expert_hidden(), layer.up_bytes(), tokens, 0},
-             interleaved ? dealt_blocks(up_blocks * all.count, 1, all.work, units)
-                         : runs_of_blocks(layer, up_blocks, units));
+    add_pass(
+        chain, request, {"up", "gemm1", layer.up_width(), layer.expert_hidden(), layer.up_bytes(), tokens, 0},
+        interleaved ? dealt_blocks(up_blocks * all.count, 1, all.work, units) : runs_of_blocks(layer, up_blocks, units),
+        interleaved ? LabelOrder::kEachInTurn : LabelOrder::kInterleaved);
     const auto most_rows = static_cast<double>(divide_up(down_blocks, units) * kBlockRows);
     const double outputs = fused ? picks * most_rows * sizeof(float) : 0;
     add_pass(chain, request,
              {"down", "gemm2", layer.expert_hidden(), layer.intermediate, layer.down_bytes(), picks, outputs},
-             dealt_blocks(down_blocks, all.count, all.work, units));
+             dealt_blocks(down_blocks, all.count, all.work, units), LabelOrder::kEachInTurn);
   }
   if (!fused) add_combine(chain, request);
   if (request.scope == Scope::kMoeLayer) {

@@ -77,6 +77,7 @@ ItemClass gemv_item(const Device& device, WeightFormat format, const GemvShape& 
   item.stages = static_cast<double>(shape.stages);
   item.read = Bytes(std::llround(bytes_of_pick * static_cast<double>(picks)));
   item.write = Bytes(std::llround(written));
+  item.issued_flops = 2 * static_cast<double>(rows * k * picks);
   const auto steps = static_cast<double>(item.steps);
   const double weights = static_cast<double>(rows * shape.block_k);  // of a step; masked lanes compute too
   const DequantWork dequant = dequant_to_float(format);
@@ -106,11 +107,13 @@ void add_up(Chain& chain, const LowerRequest& request, const GemvShape& shape) {
       gemv_item(device, layer.weights, shape, matrices * shape.block_n, layer.expert_hidden(), 1,
                 layer.up_bytes().as_double() / static_cast<double>(blocks), 2.0 * static_cast<double>(shape.block_n));
   item.first_share = static_cast<double>(layer.active) / static_cast<double>(layer.picks);
+  item.useful_flops = 2 * static_cast<double>(layer.up_width() * layer.expert_hidden()) / static_cast<double>(blocks);
   kernel.classes = {item};
   ItemGroup group;
   group.count = blocks * layer.picks;
   group.region = chain.region("up", layer.up_bytes() * layer.active);
   kernel.groups = {group};
+  label_experts(kernel, layer, LabelOrder::kInterleaved);
   chain.add(std::move(kernel), shape.launch);
 }
 
@@ -127,6 +130,8 @@ void add_down(Chain& chain, const LowerRequest& request, const GemvShape& shape,
     ItemClass item =
         gemv_item(device, layer.weights, shape, shape.block_n, layer.intermediate, picks_of_item, bytes, written);
     item.first_share = first_share;
+    item.useful_flops = 2 * static_cast<double>(layer.expert_hidden() * layer.intermediate * picks_of_item) /
+                        static_cast<double>(blocks);
     kernel.classes.push_back(item);
     ItemGroup group;
     group.item_class = static_cast<std::uint32_t>(kernel.classes.size() - 1);
@@ -148,6 +153,7 @@ void add_down(Chain& chain, const LowerRequest& request, const GemvShape& shape,
   } else {
     add_class(1, layer.picks * blocks);
   }
+  label_experts(kernel, layer, LabelOrder::kInterleaved);
   chain.add(std::move(kernel), shape.launch);
 }
 

@@ -138,6 +138,8 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
   item.pipe_seconds[static_cast<std::size_t>(PipeKind::kMatrix)] =
       device.seconds(matrix_pipe(device, product, tile).cycles(issued, tile.block_n, tile.block_k).value());
   item.useful_share = useful / issued_d;
+  item.useful_flops = 2 * useful * static_cast<double>(product.n * product.k) / static_cast<double>(n_blocks);
+  item.issued_flops = 2 * issued_d * block_n * static_cast<double>(product.k);
 
   const DequantWork dequant = dequant_to_matrix(product.weights, product.activations);
   const bool blocked = product.weights.dtype == Dtype::kFp8Block128;
@@ -209,6 +211,8 @@ void split_item(ItemClass& item, const Device& device, std::int64_t split) {
   item.read = Bytes(item.read.value() / split);
   item.resident_read = Bytes(item.resident_read.value() / split);
   item.write = Bytes(item.write.value() / split);
+  item.useful_flops /= static_cast<double>(split);
+  item.issued_flops /= static_cast<double>(split);
   item.epilogue += device.cache_round_trips(3);  // partial sums out, a flag, partial sums in
 }
 
@@ -240,6 +244,7 @@ void add_row_blocks(Kernel& kernel, Chain& chain, const Device& device,
       group.count = n_blocks;
       group.region = regions[static_cast<std::size_t>(block % tile.cluster)];
       group.label = static_cast<std::int32_t>(e);
+      group.rows = static_cast<std::int32_t>(useful);
       kernel.groups.push_back(group);
     }
   }

@@ -31,6 +31,18 @@ Duration duration_quantile(const std::vector<double>& picoseconds, double share)
   return Duration(std::llround(quantile(picoseconds, share)));
 }
 
+PredictOptions options_of(const ConcurrencyRequest& request) {
+  PredictOptions options = request.options;
+  if (request.calibration) options.calibration = &*request.calibration;
+  return options;
+}
+
+PredictionOrInfeasible predict_sample(const DecodeStep& sample, const ConcurrencyRequest& request,
+                                      const StrategyChoice& choice, const PredictOptions& options) {
+  return options.scope == Scope::kStep ? predict_step(sample, request.hardware, choice, options)
+                                       : predict(sample.moe_layers.front(), request.hardware, choice, options);
+}
+
 // One strategy at one concurrency, sample by sample.
 class StrategySamples {
  public:
@@ -38,11 +50,8 @@ class StrategySamples {
 
   void add(const DecodeStep& sample, const ConcurrencyRequest& request, bool keep_kernels) {
     if (infeasible_) return;
-    PredictOptions options = request.options;
-    if (request.calibration) options.calibration = &*request.calibration;
-    PredictionOrInfeasible predicted = options.scope == Scope::kStep
-                                           ? predict_step(sample, request.hardware, choice_, options)
-                                           : predict(sample.moe_layers.front(), request.hardware, choice_, options);
+    const PredictOptions options = options_of(request);
+    PredictionOrInfeasible predicted = predict_sample(sample, request, choice_, options);
     if (auto* reason = std::get_if<Infeasible>(&predicted)) {
       infeasible_ = std::move(*reason);
       return;
@@ -299,6 +308,13 @@ std::int64_t sample_count(const ConcurrencyRequest& request) {
   if (request.routing.kind != RoutingKind::kTrace) return request.samples;
   const std::int64_t each = std::max<std::int64_t>(1, batches_per_sample(request));
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(request.trace.size()) / each);
+}
+
+PredictionOrInfeasible predict_first(const ConcurrencyRequest& request, const StrategyChoice& choice,
+                                     TimelineListener* listener) {
+  PredictOptions options = options_of(request);
+  options.simulate.listener = listener;
+  return predict_sample(sample_of(request, request.concurrencies.front(), 0), request, choice, options);
 }
 
 ConcurrencyStudy run_concurrency_study(const ConcurrencyRequest& request) {

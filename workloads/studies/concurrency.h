@@ -142,4 +142,8 @@ std::int64_t sample_count(const ConcurrencyRequest& request);
 // --ep).
 ConcurrencyStudy run_concurrency_study(const ConcurrencyRequest& request);
 
+// The first routing of the first concurrency under one strategy, once more, heard by a listener.
+PredictionOrInfeasible predict_first(const ConcurrencyRequest& request, const StrategyChoice& choice,
+                                     TimelineListener* listener);
+
 }  // namespace moesim
