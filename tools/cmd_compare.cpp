@@ -12,8 +12,10 @@
 #include "tools/command_line.h"
 #include "tools/common_flags.h"
 #include "tools/routing_flags.h"
+#include "tools/timeline_file.h"
 #include "tools/trace_reading.h"
 #include "traces/comparison.h"
+#include "traces/views/comparison_timeline.h"
 #include "traces/views/comparison_views.h"
 #include "workloads/model_config.h"
 #include "workloads/routing/draw_sample.h"
@@ -30,7 +32,7 @@ constexpr std::int64_t kHiddenPad = 256;  // engines pad the hidden size to at m
 
 struct CompareFlags {
   std::optional<std::string> measured, kernels, model, device, concurrency, strategy, scope, launch, tp, ep;
-  std::optional<std::string> weights, activations, clock;
+  std::optional<std::string> weights, activations, clock, timeline;
   std::string samples = kDefaultSamples, seed = "1";
   RoutingFlags routing;
   ModelFlags model_flags;
@@ -236,6 +238,8 @@ CommandResult run(const CompareFlags& flags) {
   const OutputFormat format = flags.format.parse();
   if (!flags.measured)
     throw InputError({"--measured", "", "no value", "a profiler trace (trace.json or .json.gz)", ""});
+  std::optional<TimelineFile> timeline;
+  if (flags.timeline) timeline.emplace(*flags.timeline);
   const KernelClassifier classifier = flags.kernels ? KernelClassifier(*flags.kernels) : KernelClassifier();
   const ProfilerTrace trace = read_profiler_trace(*flags.measured);
   const TraceLayers layers = find_layers(trace, classifier);
@@ -255,7 +259,13 @@ CommandResult run(const CompareFlags& flags) {
   }
   const bool any = std::any_of(comparison.sections.begin(), comparison.sections.end(),
                                [](const SectionComparison& section) { return section.layer() != nullptr; });
-  if (any) return {.output = out.str(), .complaint = ""};
+  if (any) {
+    std::string note;
+    if (timeline) {
+      note = timeline->write([&](TrackWriter& w) { write_comparison_timeline(trace, layers, comparison, w); });
+    }
+    return {.output = out.str(), .complaint = std::move(note)};
+  }
   return {
       .output = out.str(),
       .complaint = "nothing could be simulated: " + std::get<Infeasible>(comparison.sections.front().simulated).reason,
@@ -290,6 +300,9 @@ std::function<CommandResult()> define(FlagSet& set) {
   flags->model_flags.add(set);
   flags->hardware.add(set);
   flags->calibration.add(set);
+  set.value("--timeline", "FILE", flags->timeline,
+            fmt::format("Also write both sides as one timeline, aligned layer by layer, for ui.perfetto.dev: {}",
+                        TimelineFile::kFormats));
   flags->format.add(set);
   return [flags] { return run(*flags); };
 }
@@ -300,7 +313,7 @@ constinit const Command kCompareCommand = {
     "compare", "A PyTorch-profiler trace beside the simulation of its MoE layers, stage by stage",
     "  moesim compare --measured trace.json.gz --model qwen3-30b-a3b\n"
     "  moesim compare --measured trace.json.gz --model qwen3-30b-a3b --device h200 --concurrency 4 --format json\n"
-    "  moesim compare --measured trace.json.gz --model qwen3-30b-a3b --kernels my_kernels.json --tp 2",
+    "  moesim compare --measured trace.json.gz --model qwen3-30b-a3b --kernels my_kernels.json --timeline both.pftrace",
     define};
 
 }  // namespace moesim

@@ -84,7 +84,7 @@ void Recorder::changed(std::int64_t now, const std::vector<KernelItems>& running
     load_.flowing += items.flowing;
     load_.waiting += items.active - items.flowing;
     load_.on_chip_bytes += static_cast<double>(items.resident) *
-                           static_cast<double>(plan_.kernels()[items.kernel].footprint[kOnChipBytes]);
+                           static_cast<double>(plan_.kernels()[items.kernel].footprint[kOnChipBytesAt]);
     load_.bound[index(Blame::kSynchronisation)] += static_cast<double>(items.parked);
     load_.bound[index(Blame::kDispatchFill)] += static_cast<double>(items.active - items.flowing - items.parked);
   }

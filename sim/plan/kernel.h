@@ -25,7 +25,7 @@ using KernelId = Id<KernelTag>;
 // Per-unit resources that decide how many items share a unit: threads, registers, on-chip bytes, item slots.
 inline constexpr std::size_t kResourceCount = 4;
 using ResourceVector = std::array<std::int64_t, kResourceCount>;
-inline constexpr std::size_t kThreads = 0, kRegisters = 1, kOnChipBytes = 2;  // places in it
+inline constexpr std::size_t kThreadsAt = 0, kRegistersAt = 1, kOnChipBytesAt = 2;  // places in it
 
 // Per-unit pipes: matrix, vector, load port (bytes entering the unit).
 enum class PipeKind : std::size_t { kMatrix, kVector, kLoadPort };

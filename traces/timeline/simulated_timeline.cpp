@@ -170,9 +170,9 @@ void SimulatedTimeline::write_kernel(std::uint32_t k, const KernelResult& result
   arguments_.whole("grid", result.items);
   arguments_.whole("slots", result.slots);
   arguments_.number("waves", rounded(static_cast<double>(result.items) / static_cast<double>(result.slots)));
-  arguments_.whole("threads_of_item", kernel.footprint[kThreads]);
-  arguments_.whole("registers_of_item", kernel.footprint[kRegisters]);
-  arguments_.whole("on_chip_bytes_of_item", kernel.footprint[kOnChipBytes]);
+  arguments_.whole("threads_of_item", kernel.footprint[kThreadsAt]);
+  arguments_.whole("registers_of_item", kernel.footprint[kRegistersAt]);
+  arguments_.whole("on_chip_bytes_of_item", kernel.footprint[kOnChipBytesAt]);
   arguments_.whole("bytes_from_memory", result.memory_read.value());
   arguments_.whole("bytes_reread", result.memory_reread.value());
   arguments_.whole("bytes_into_units", result.cache_read.value());

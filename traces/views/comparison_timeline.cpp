@@ -117,7 +117,6 @@ void write_comparison_timeline(const ProfilerTrace& trace, const TraceLayers& la
     const auto compared = std::find_if(comparison.sections.begin(), comparison.sections.end(), of_section);
     if (compared != comparison.sections.end()) timeline.layers(layers.sections[s], *compared);
   }
-  writer.finish();
 }
 
 }  // namespace moesim

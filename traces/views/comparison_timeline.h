@@ -7,7 +7,7 @@
 
 namespace moesim {
 
-// `trace` and `layers` are what `comparison` was made of.
+// `trace` and `layers` are what `comparison` was made of. Does not finish().
 void write_comparison_timeline(const ProfilerTrace& trace, const TraceLayers& layers, const Comparison& comparison,
                                TrackWriter& writer);
 
