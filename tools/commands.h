@@ -32,6 +32,7 @@ extern const Command kReportCommand;
 extern const Command kRouteCommand;
 extern const Command kValidateCommand;
 extern const Command kCalibrateCommand;
+extern const Command kCompareCommand;
 extern const Command kImportCommand;
 extern const Command kModelsCommand;
 extern const Command kDevicesCommand;

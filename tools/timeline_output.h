@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "tools/output_file.h"
+#include "tools/timeline_file.h"
 #include "workloads/studies/concurrency.h"
 
 namespace moesim {
@@ -27,13 +27,8 @@ class TimelineOutput {
   std::string write(const ConcurrencyRequest& request, const ConcurrencyStudy& study);
 
  private:
-  enum class Format { kChrome, kChromeGzip, kPerfetto };
-  static Format format_of(const std::string& path);
-
-  std::string path_;
-  Format format_ = Format::kChrome;
   std::optional<std::int64_t> units_;  // nullopt: all
-  std::optional<OutputFile> file_;
+  std::optional<TimelineFile> file_;
 };
 
 }  // namespace moesim

@@ -16,7 +16,8 @@ using testing::IsEmpty;
 using testing::MatchesRegex;
 using testing::SizeIs;
 
-const std::vector<std::string> kCommands = {"run", "route", "validate", "calibrate", "models", "devices", "strategies"};
+const std::vector<std::string> kCommands = {"run",     "route",  "validate", "calibrate",
+                                            "compare", "models", "devices",  "strategies"};
 
 std::string help_of(const std::vector<std::string>& arguments) {
   const CommandOutput help = run_moesim(arguments);
@@ -71,11 +72,19 @@ TEST(Help, DefaultsAreNamed) {
   }
 }
 
+// A trace and rules for the examples of `compare`.
+void write_profile() {
+  temp_file("trace.json.gz", read_source_file("tests/data/profiler/cuda_vllm.json"));  // its content tells
+  temp_file("my_kernels.json",
+            R"({"schema": "moesim.kernel_classes/1", "rules": [{"match": "^my_gemm", "class": "moe_gemm"}]})");
+}
+
 class HelpExamples : public testing::TestWithParam<std::string> {};
 
 TEST_P(HelpExamples, Work) {
   const std::string folder = temp_folder();
   write_measurements();
+  write_profile();
   const std::string help = GetParam().empty() ? help_of({"--help"}) : help_of({GetParam(), "--help"});
   const auto examples = examples_in(help);
   ASSERT_THAT(examples, Not(IsEmpty()));
@@ -88,7 +97,7 @@ TEST_P(HelpExamples, Work) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, HelpExamples,
-                         testing::Values("", "run", "route", "validate", "models", "devices", "strategies"),
+                         testing::Values("", "run", "route", "validate", "compare", "models", "devices", "strategies"),
                          [](const auto& test) { return test.param.empty() ? "program" : test.param; });
 
 }  // namespace

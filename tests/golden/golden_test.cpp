@@ -41,6 +41,14 @@ const GoldenCommand kGoldenCommands[] = {
     {"run_step",
      {"run", "--scope", "step", "--model", "mixtral-8x7b", "--tp", "2", "--context", "8192", "--concurrency", "1,16",
       "--strategy", "grouped_gemm,stream_gemv"}},
+    {"compare_table",
+     {"compare", "--measured", "tests/data/profiler/cuda_vllm.json", "--model", "qwen3-30b-a3b", "--samples", "2"}},
+    {"compare_json",
+     {"compare", "--measured", "tests/data/profiler/sections.json", "--model", "qwen3-30b-a3b", "--concurrency", "4",
+      "--samples", "2", "--format", "json"}},
+    {"compare_csv",
+     {"compare", "--measured", "tests/data/profiler/rocm_graph.json", "--model", "gpt-oss-20b", "--samples", "2",
+      "--format", "csv"}},
 };
 
 class Golden : public testing::TestWithParam<GoldenCommand> {};
@@ -48,7 +56,7 @@ class Golden : public testing::TestWithParam<GoldenCommand> {};
 TEST_P(Golden, OutputIsAsItWas) {
   const std::string path = fmt::format("tests/golden/data/{}.txt", GetParam().name);
   const std::string full_path = std::string(MOESIM_SOURCE_DIR) + "/" + path;
-  const CommandOutput run = run_moesim(GetParam().arguments);
+  const CommandOutput run = run_moesim(GetParam().arguments, MOESIM_SOURCE_DIR);
   ASSERT_EQ(run.exit_code, 0) << run.errors;
   if (std::getenv("MOESIM_UPDATE_GOLDEN") != nullptr) {
     std::filesystem::create_directories(std::filesystem::path(full_path).parent_path());

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "sim/units/check.h"
-#include "workloads/routing/routing_generator.h"
+#include "workloads/routing/draw_sample.h"
 #include "workloads/step/predict_step.h"
 
 namespace moesim {
@@ -17,18 +17,8 @@ std::int64_t routing_layers(const ConcurrencyRequest& request) {
 RoutedBatch batch_of(const ConcurrencyRequest& request, std::int64_t concurrency, std::size_t number) {
   if (request.routing.kind == RoutingKind::kTrace) return request.trace[number % request.trace.size()];
   const RouterShape shape{request.model.experts + request.model.zero_experts, request.model.topk};
-  const RoutingOptions options = of_single_step(request.routing_options);
-  const bool alike = request.routing.kind == RoutingKind::kUniform || routing_layers(request) == 1;
-  if ((alike && options == RoutingOptions{}) || !is_popularity_law(request.routing.kind)) {
-    return draw_batch(request.routing, shape.experts, shape.topk, concurrency, request.seed, number);
-  }
-  const auto layer = static_cast<std::int64_t>(number) % routing_layers(request);
-  const LayerRouter router(request.routing, options, shape, request.seed, layer);
-  RoutedBatch batch{.topk = shape.topk, .experts = shape.experts, .ids = {}};
-  RowScratch scratch(shape.experts);
-  RandomStream stream = stream_of(request.seed, number);
-  draw_fresh_batch(router, options, concurrency, batch, scratch, stream);
-  return batch;
+  return draw_sample(request.routing, request.routing_options, shape, routing_layers(request), concurrency,
+                     request.seed, number);
 }
 
 // Batches of a sample: one, or one of each MoE layer of the model, simulated or not.
