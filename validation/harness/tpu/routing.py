@@ -92,6 +92,14 @@ def active_experts(picks, shard, local_experts):
     return len(np.unique(experts[chosen]))
 
 
+def expert_weights(picks, shard, local_experts):
+    """float32 [tokens, local_experts]: 0 where a token does not pick the expert."""
+    chosen, experts = local_picks(picks, shard, local_experts)
+    result = np.zeros((len(picks.experts), local_experts), np.float32)
+    np.add.at(result, (chosen // picks.experts.shape[1], experts[chosen]), picks.weights.reshape(-1)[chosen])
+    return result
+
+
 def most_loaded(picks, shards, local_experts):
     """The device with the most active experts, of those the one with the most picks, of those the first."""
 

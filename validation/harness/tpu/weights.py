@@ -89,17 +89,44 @@ def reference(picks, shard_number, local_experts, x, weights):
     """float64 [tokens, hidden]: the device's part of the layer, pick by pick, from a device's own weights."""
     x = np.asarray(x).astype(np.float64)
     result = np.zeros_like(x)
-    matrices = {}
-    for token, (experts, pick_weights) in enumerate(zip(picks.experts, picks.weights)):
-        for expert, weight in zip(experts - shard_number * local_experts, pick_weights.astype(np.float64)):
-            if weight == 0 or not 0 <= expert < local_experts:
-                continue
-            if expert not in matrices:
-                matrices[expert] = expert_in_float64(weights, int(expert))
-            up, down = matrices[expert]
+    local = picks.experts - shard_number * local_experts
+    for expert in range(local_experts):
+        tokens, ranks = np.nonzero((local == expert) & (picks.weights != 0))
+        if not len(tokens):
+            continue
+        up, down = expert_in_float64(weights, expert)
+        for token, weight in zip(tokens, picks.weights[tokens, ranks].astype(np.float64)):
             gate, linear = np.split(x[token] @ up, 2)
             result[token] += weight * (gate / (1 + np.exp(-gate)) * linear) @ down
     return result
+
+
+def reference_on_device(of_experts, x, weights):
+    """The same in float32 by XLA, all tokens through each active expert; `of_experts` [tokens, local experts] are the picks'
+    weights. For layers that are too large for the host."""
+    active = np.flatnonzero(of_experts.any(axis=0)).astype(np.int32)
+
+    def matrix(weights, number, expert):
+        wide = weights[number][expert].astype(jnp.float32)
+        if len(weights) > 2:
+            wide = wide * jnp.repeat(weights[number + 2][expert], SCALE_BLOCK, axis=0)
+        return wide
+
+    def product(a, b):
+        return jnp.dot(a, b, precision=jax.lax.Precision.HIGHEST)
+
+    def one_expert(expert, x, weights, of_experts):
+        gate, linear = jnp.split(product(x, matrix(weights, 0, expert)), 2, axis=1)
+        return of_experts[:, expert][:, None] * product(jax.nn.silu(gate) * linear, matrix(weights, 1, expert))
+
+    @jax.jit
+    def all_experts(active, x, weights, of_experts):
+        def body(number, total):
+            return total + one_expert(active[number], x, weights, of_experts)
+
+        return jax.lax.fori_loop(0, len(active), body, jnp.zeros(x.shape, jnp.float32))
+
+    return all_experts(active, x.astype(jnp.float32), weights, of_experts)
 
 
 def relative_error(result, expected):
