@@ -2,6 +2,8 @@
 up_scale, down_scale) in e4m3: up [experts, hidden, 2 * intermediate] with the gate's columns first, down [experts,
 intermediate, hidden]; a scale per 128 x 128 weights, written out over its 128 columns: [experts, rows / 128, columns]."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import ml_dtypes
@@ -40,10 +42,11 @@ def on_host(rng, experts, hidden, intermediate, fp8):
     return tuple(arrays)
 
 
-def on_device(key, experts, hidden, intermediate, fp8):
-    """As on_host, expert by expert, so that no temporary is as large as a layer."""
+@functools.partial(jax.jit, static_argnames=("shape", "fp8", "scale"))
+def array_on_device(keys, shape, fp8, scale):
+    """[len(keys), *shape], expert by expert, so that no temporary is as large as a layer."""
 
-    def array(key, shape, scale):
+    def one(key):
         if scale:
             blocks = jax.random.uniform(key, (shape[0], shape[1] // SCALE_BLOCK), jnp.float32, 0.5 * SCALE, 1.5 * SCALE)
             return jnp.repeat(blocks, SCALE_BLOCK, axis=-1)
@@ -52,11 +55,15 @@ def on_device(key, experts, hidden, intermediate, fp8):
             return jax.lax.bitcast_convert_type((bits & 0x7F) % E4M3_EXPONENTS | (bits & 0x80), jnp.float8_e4m3fn)
         return jax.random.uniform(key, shape, jnp.bfloat16, -BF16_RANGE, BF16_RANGE)
 
+    return jax.lax.map(one, keys)
+
+
+def on_device(key, experts, hidden, intermediate, fp8):
+    """As on_host."""
     arrays = []
     for number, (shape, scale) in enumerate(shapes_of(experts, hidden, intermediate, fp8)):
         keys = jax.random.split(jax.random.fold_in(key, number), experts)
-        make = jax.jit(lambda keys, shape=shape[1:], scale=scale: jax.lax.map(lambda k: array(k, shape, scale), keys))
-        arrays.append(jax.block_until_ready(make(keys)))
+        arrays.append(jax.block_until_ready(array_on_device(keys, shape[1:], fp8, scale)))
     return tuple(arrays)
 
 
@@ -105,6 +112,8 @@ def reference_on_device(of_experts, x, weights):
     """The same in float32 by XLA, all tokens through each active expert; `of_experts` [tokens, local experts] are the picks'
     weights. For layers that are too large for the host."""
     active = np.flatnonzero(of_experts.any(axis=0)).astype(np.int32)
+    if not len(active):
+        return jnp.zeros(x.shape, jnp.float32)
 
     def matrix(weights, number, expert):
         wide = weights[number][expert].astype(jnp.float32)
