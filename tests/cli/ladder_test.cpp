@@ -113,6 +113,20 @@ TEST(LadderCommand, OutputsSayWhatIsLeftOut) {
   EXPECT_THAT(successful_output(run_with(csv)), AllOf(HasSubstr(",without\n"), HasSubstr(",helpers launch tail\n")));
 }
 
+// Picks of zero experts load nothing: with the helpers left out too, no kernel is left, and no time.
+TEST(LadderCommand, NothingIsLeftOfALayerOfHelpers) {
+  const Arguments nothing = {
+      "run",       "--model", "longcat-flash", "--model-override", "topk=1", "--concurrency", "1", "--seed", "2",
+      "--samples", "1",       "--without",     "helpers"};
+  const json study = successful_json(nothing);
+  for (const json& row : study.at("rows")) {
+    EXPECT_EQ(row.at("time_ps_sum"), 0);
+    EXPECT_EQ(row.at("bound_fraction_median"), 0);
+    EXPECT_EQ(row.at("achieved_tb_per_s"), 0);
+  }
+  EXPECT_THAT(successful_output(nothing), AllOf(Not(HasSubstr("nan")), Not(HasSubstr("inf"))));
+}
+
 // Kernels that are not launched are not shown.
 TEST(LadderCommand, HelpersLeftOutAreNoKernels) {
   const Arguments explained = {"--strategy", "grouped_gemm", "--explain", "--without", "helpers"};
