@@ -10,6 +10,8 @@
 namespace moesim {
 namespace {
 
+constexpr double kRounding = 1e-9;  // of an item: no part of it
+
 template <class Visit>
 void visit_labels(const Kernel& kernel, const Visit& visit) {
   for (const LabelRows& label : kernel.labels) visit(label.label, label.rows);
@@ -111,7 +113,7 @@ void ExpertTracks::add_of_kernel(const Kernel& kernel, const Span& span, Uses& u
         const auto begin = static_cast<double>(uses.rows_before[static_cast<std::size_t>(e)]);
         const auto end = static_cast<double>(uses.rows_before[static_cast<std::size_t>(e + 1)]);
         const double overlap = std::min(to, end) - std::max(from, begin);
-        if (overlap > 1e-9 * rows_of_item) touch(e, overlap / (to - from));
+        if (overlap > kRounding * rows_of_item) touch(e, overlap / (to - from));
       }
       return;
     }
