@@ -65,6 +65,7 @@ constinit const Command kRunCommand = {
     "  moesim run --model gpt-oss-120b --device b200 --strategy grouped_gemm:block_m=32,stream_gemv --explain\n"
     "  moesim run --model mixtral-8x7b --set hbm.bandwidth=6TB/s --routing zipf:0.8 --format csv\n"
     "  moesim run --strategy grouped_gemm,stream_gemv --concurrency 1 --timeline run.pftrace\n"
+    "  moesim run --concurrency 1 --ladder grouped_gemm_persistent,stream_gemv\n"
     "  moesim run --model deepseek-v3 --device h200 --tp 8 --scope step --context 8192 --concurrency 1,16",
     define};
 

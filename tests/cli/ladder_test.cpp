@@ -95,7 +95,7 @@ TEST(LadderCommand, TakesStrategiesAsStrategyDoes) {
 }
 
 TEST(LadderCommand, SaysWhyThereIsNone) {
-  const std::string infeasible = "grouped_gemm:block_m=512,block_n=512";
+  const std::string infeasible = "grouped_gemm:block_m=256,block_n=256,block_k=256";
   const CommandOutput run =
       run_moesim(run_with({"--strategy", "stream_gemv", "--ladder", infeasible + ",stream_gemv"}));
   EXPECT_EQ(run.exit_code, 0) << run.errors;
@@ -111,6 +111,20 @@ TEST(LadderCommand, OutputsSayWhatIsLeftOut) {
   Arguments csv = left_out;
   csv.insert(csv.end(), {"--format", "csv"});
   EXPECT_THAT(successful_output(run_with(csv)), AllOf(HasSubstr(",without\n"), HasSubstr(",helpers launch tail\n")));
+}
+
+// Picks of zero experts load nothing: with the helpers left out too, no kernel is left, and no time.
+TEST(LadderCommand, NothingIsLeftOfALayerOfHelpers) {
+  const Arguments nothing = {
+      "run",       "--model", "longcat-flash", "--model-override", "topk=1", "--concurrency", "1", "--seed", "2",
+      "--samples", "1",       "--without",     "helpers"};
+  const json study = successful_json(nothing);
+  for (const json& row : study.at("rows")) {
+    EXPECT_EQ(row.at("time_ps_sum"), 0);
+    EXPECT_EQ(row.at("bound_fraction_median"), 0);
+    EXPECT_EQ(row.at("achieved_tb_per_s"), 0);
+  }
+  EXPECT_THAT(successful_output(nothing), AllOf(Not(HasSubstr("nan")), Not(HasSubstr("inf"))));
 }
 
 // Kernels that are not launched are not shown.

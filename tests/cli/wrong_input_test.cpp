@@ -220,7 +220,7 @@ TEST(WrongInput, FlagsThatContradict) {
 
 TEST(WrongInput, EffectsAndLadders) {
   EXPECT_THAT(complaint_of({"run", "--without", "launch,paddin"}),
-              AllOf(StartsWith("--without: found 'paddin'; expected one of helpers, fill, "), HasSubstr("'padding'")));
+              AllOf(StartsWith("--without: found 'paddin', expected one of helpers, fill, "), HasSubstr("'padding'")));
   EXPECT_THAT(complaint_of({"run", "--without", ""}), StartsWith("--without: "));
   EXPECT_THAT(complaint_of({"run", "--ladder", "grouped_gem,stream_gemv"}),
               AllOf(StartsWith("--ladder: found 'grouped_gem'"), HasSubstr("'grouped_gemm'")));

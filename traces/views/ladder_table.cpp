@@ -94,6 +94,8 @@ void write_ladder(const LadderOrInfeasible& result, std::ostream& out) {
   out << "\nthe same in the reverse order\n";
   write_rungs(ladder, ladder.reverse_rungs, out);
   out << fmt::format("\n  {}\n", sentence(ladder));
+  out << "  (What an effect costs depends on what is left out before it. Each figure is of two runs that --without "
+         "repeats.)\n";
 }
 
 }  // namespace moesim

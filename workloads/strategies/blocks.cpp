@@ -195,8 +195,6 @@ void add_router(Chain& chain, const LowerRequest& request) {
   chain.add(std::move(kernel), tile_launch(request, router, tile, "router"));
 }
 
-}  // namespace
-
 void add_routing(Chain& chain, const LowerRequest& request, bool grouped, std::int64_t row_tile) {
   const MoeLayer& layer = request.layer;
   const Device device(request.hardware, request.clock_hz);
@@ -225,6 +223,8 @@ void add_routing(Chain& chain, const LowerRequest& request, bool grouped, std::i
                          static_cast<double>(row_tile), 2),
             {256, 32, 0});
 }
+
+}  // namespace
 
 void add_extra_launches(Chain& chain, const LowerRequest& request) {
   const Device device(request.hardware, request.clock_hz);
@@ -304,18 +304,6 @@ void add_dense(Chain& chain, const LowerRequest& request, const char* name, cons
   chain.add(std::move(kernel), tile_launch(request, product, tile, name));
 }
 
-}  // namespace
-
-void add_to_latent(Chain& chain, const LowerRequest& request) {
-  const MoeLayer& layer = request.layer;
-  if (layer.latent > 0) add_dense(chain, request, "to_latent", "latent", layer.latent, layer.hidden);
-}
-
-void add_from_latent(Chain& chain, const LowerRequest& request) {
-  const MoeLayer& layer = request.layer;
-  if (layer.latent > 0) add_dense(chain, request, "from_latent", "latent", layer.hidden, layer.latent);
-}
-
 void add_shared_experts(Chain& chain, const LowerRequest& request) {
   const MoeLayer& layer = request.layer;
   if (layer.shared_intermediate == 0) return;
@@ -327,6 +315,22 @@ void add_shared_experts(Chain& chain, const LowerRequest& request) {
   chain.add(elementwise(device, "shared_activation", "shared", ctas, 2 * each * kBytes16, each * kBytes16, 1),
             {kHelperThreads, 32, 0});
   add_dense(chain, request, "shared_down", "shared", layer.hidden, width);
+}
+
+}  // namespace
+
+void add_before_experts(Chain& chain, const LowerRequest& request, bool grouped, std::int64_t row_tile) {
+  if (request.scope != Scope::kMoeLayer) return;
+  const MoeLayer& layer = request.layer;
+  add_routing(chain, request, grouped, row_tile);
+  if (layer.latent > 0) add_dense(chain, request, "to_latent", "latent", layer.latent, layer.hidden);
+}
+
+void add_after_experts(Chain& chain, const LowerRequest& request) {
+  if (request.scope != Scope::kMoeLayer) return;
+  const MoeLayer& layer = request.layer;
+  if (layer.latent > 0) add_dense(chain, request, "from_latent", "latent", layer.hidden, layer.latent);
+  add_shared_experts(chain, request);
 }
 
 }  // namespace moesim

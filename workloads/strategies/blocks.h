@@ -83,9 +83,12 @@ inline constexpr double kBytes16 = 2;                  // intermediates are 16-b
 
 // --- helper kernels; each adds itself to the chain when its stage is wanted ---
 
-// Router product (tokens x experts x hidden; none with parameter router=0), top-k and, for strategies that group rows,
-// the grouping by expert.
-void add_routing(Chain& chain, const LowerRequest& request, bool grouped, std::int64_t row_tile);
+// Of a whole layer, what comes before its routed experts: router product (tokens x experts x hidden; none with parameter
+// router=0), top-k and, for strategies that group rows, the grouping by expert; in a latent MoE the hidden state of all
+// tokens to the width of the experts. And what comes after them: the combined rows back to the hidden width; shared
+// experts' FFN, as dense products of all tokens. Nothing of the experts' scope.
+void add_before_experts(Chain& chain, const LowerRequest& request, bool grouped, std::int64_t row_tile);
+void add_after_experts(Chain& chain, const LowerRequest& request);
 // Small kernels of a stack that do nothing of the layer's own: as many as parameter extra_launches says.
 void add_extra_launches(Chain& chain, const LowerRequest& request);
 // Activations of `rows` rows of `width` to fp8 with a scale per 128.
@@ -97,11 +100,5 @@ void add_permute(Chain& chain, const LowerRequest& request);
 void add_activation(Chain& chain, const LowerRequest& request);
 // Weighted sum of a token's picks, in token order.
 void add_combine(Chain& chain, const LowerRequest& request);
-// Latent MoE: the hidden state of all tokens to the width of the routed experts, and the combined rows back. Nothing in
-// other layers.
-void add_to_latent(Chain& chain, const LowerRequest& request);
-void add_from_latent(Chain& chain, const LowerRequest& request);
-// Shared experts' FFN, as dense products of all tokens.
-void add_shared_experts(Chain& chain, const LowerRequest& request);
 
 }  // namespace moesim

@@ -76,19 +76,13 @@ void add_loop(Chain& chain, const LowerRequest& request, const std::string& stag
 Lowered lower(const LowerRequest& request) {
   const MoeLayer& layer = request.layer;
   Chain chain(request);
-  if (request.scope == Scope::kMoeLayer) {
-    add_routing(chain, request, true, 1);
-    add_to_latent(chain, request);
-  }
+  add_before_experts(chain, request, true, 1);
   add_permute(chain, request);
   add_loop(chain, request, "gemm1", layer.up_width(), layer.expert_hidden());
   add_activation(chain, request);
   add_loop(chain, request, "gemm2", layer.expert_hidden(), layer.intermediate);
   add_combine(chain, request);
-  if (request.scope == Scope::kMoeLayer) {
-    add_from_latent(chain, request);
-    add_shared_experts(chain, request);
-  }
+  add_after_experts(chain, request);
   return chain.seal();
 }
 

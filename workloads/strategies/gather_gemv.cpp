@@ -136,10 +136,7 @@ void add_product(Chain& chain, const LowerRequest& request, const std::string& s
 Lowered lower(const LowerRequest& request) {
   const MoeLayer& layer = request.layer;
   Chain chain(request);
-  if (request.scope == Scope::kMoeLayer) {
-    add_routing(chain, request, false, 1);
-    add_to_latent(chain, request);
-  }
+  add_before_experts(chain, request, false, 1);
   const RegionId up = chain.region("up copy", layer.up_bytes() * layer.picks);
   const RegionId down = chain.region("down copy", layer.down_bytes() * layer.picks);
   add_gather(chain, request, "gather1", layer.up_width(), layer.expert_hidden(), up);
@@ -148,10 +145,7 @@ Lowered lower(const LowerRequest& request) {
   add_gather(chain, request, "gather2", layer.expert_hidden(), layer.intermediate, down);
   add_product(chain, request, "gemm2", layer.expert_hidden(), layer.intermediate, down);
   add_combine(chain, request);
-  if (request.scope == Scope::kMoeLayer) {
-    add_from_latent(chain, request);
-    add_shared_experts(chain, request);
-  }
+  add_after_experts(chain, request);
   return chain.seal();
 }
 

@@ -103,26 +103,20 @@ Lowered lower(const LowerRequest& asked) {
   const TileShape tile = tile_of(request);
   const bool quantised = payload_bits(layer.activations) < 16;
   Chain chain(request);
-  if (request.scope == Scope::kMoeLayer) {
-    add_extra_launches(chain, request);
-    add_routing(chain, request, parameter(request, "grouping_kernels", 2) > 0, tile.block_m);
-    add_to_latent(chain, request);
-    if (quantised) add_quantise(chain, request, "quantise", layer.tokens, layer.expert_hidden());
-  }
+  const bool whole = request.scope == Scope::kMoeLayer;
+  if (whole) add_extra_launches(chain, request);
+  add_before_experts(chain, request, parameter(request, "grouping_kernels", 2) > 0, tile.block_m);
+  if (whole && quantised) add_quantise(chain, request, "quantise", layer.tokens, layer.expert_hidden());
   add_projection(chain, request,
                  {"gemm1", "gemm1", layer.up_width(), layer.expert_hidden(), layer.weights, layer.activations}, tile,
                  "up");
   if (parameter(request, "fused_act", 0) == 0) add_activation(chain, request);
-  if (request.scope == Scope::kMoeLayer && quantised)
-    add_quantise(chain, request, "quantise", layer.picks, layer.intermediate);
+  if (whole && quantised) add_quantise(chain, request, "quantise", layer.picks, layer.intermediate);
   add_projection(chain, request,
                  {"gemm2", "gemm2", layer.expert_hidden(), layer.intermediate, layer.weights, layer.activations}, tile,
                  "down");
   add_combine(chain, request);
-  if (request.scope == Scope::kMoeLayer) {
-    add_from_latent(chain, request);
-    add_shared_experts(chain, request);
-  }
+  add_after_experts(chain, request);
   return chain.seal();
 }
 

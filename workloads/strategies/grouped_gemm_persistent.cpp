@@ -99,24 +99,18 @@ Lowered lower(const LowerRequest& request) {
   const MoeLayer& layer = request.layer;
   const bool quantised = payload_bits(layer.activations) < 16;
   Chain chain(request);
-  if (request.scope == Scope::kMoeLayer) {
-    add_routing(chain, request, true, 1);
-    add_to_latent(chain, request);
-    if (quantised) add_quantise(chain, request, "quantise", layer.tokens, layer.expert_hidden());
-  }
+  const bool whole = request.scope == Scope::kMoeLayer;
+  add_before_experts(chain, request, true, 1);
+  if (whole && quantised) add_quantise(chain, request, "quantise", layer.tokens, layer.expert_hidden());
   add_permute(chain, request);
   add_projection(chain, request,
                  {"gemm1", "gemm1", layer.up_width(), layer.expert_hidden(), layer.weights, layer.activations});
   add_activation(chain, request);
-  if (request.scope == Scope::kMoeLayer && quantised)
-    add_quantise(chain, request, "quantise", layer.picks, layer.intermediate);
+  if (whole && quantised) add_quantise(chain, request, "quantise", layer.picks, layer.intermediate);
   add_projection(chain, request,
                  {"gemm2", "gemm2", layer.expert_hidden(), layer.intermediate, layer.weights, layer.activations});
   add_combine(chain, request);
-  if (request.scope == Scope::kMoeLayer) {
-    add_from_latent(chain, request);
-    add_shared_experts(chain, request);
-  }
+  add_after_experts(chain, request);
   return chain.seal();
 }
 

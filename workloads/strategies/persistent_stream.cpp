@@ -215,10 +215,7 @@ Lowered lower_persistent_stream(const LowerRequest& request) {
   const std::int64_t units = std::llround(request.hardware[Hw::kUnitCount]);
   Chain chain(request);
   const bool fused = parameter(request, "down.fused", 1) != 0;
-  if (request.scope == Scope::kMoeLayer) {
-    add_routing(chain, request, true, 1);
-    add_to_latent(chain, request);
-  }
+  add_before_experts(chain, request, true, 1);
   if (layer.picks > 0) {
     const Passes all = all_passes(layer);
     const std::int64_t up_blocks = divide_up(layer.up_width(), kBlockRows);
@@ -236,10 +233,7 @@ Lowered lower_persistent_stream(const LowerRequest& request) {
              dealt_blocks(down_blocks, all.count, all.work, units), LabelOrder::kEachInTurn);
   }
   if (!fused) add_combine(chain, request);
-  if (request.scope == Scope::kMoeLayer) {
-    add_from_latent(chain, request);
-    add_shared_experts(chain, request);
-  }
+  add_after_experts(chain, request);
   return chain.seal();
 }
 

@@ -167,19 +167,13 @@ Lowered lower(const LowerRequest& request) {
       request, "down", wide ? GemvShape{4, 1024, 2, 1, {64, 125, 32}} : GemvShape{8, 128, 1, 1, {32, 72, 128}});
   const bool per_token = parameter(request, "down.per_token", wide ? 1 : 0) != 0;
   Chain chain(request);
-  if (request.scope == Scope::kMoeLayer) {
-    add_routing(chain, request, false, 1);
-    add_to_latent(chain, request);
-  }
+  add_before_experts(chain, request, false, 1);
   if (layer.picks > 0) {
     add_up(chain, request, up);
     add_down(chain, request, down, per_token);
   }
   if (!per_token) add_combine(chain, request);
-  if (request.scope == Scope::kMoeLayer) {
-    add_from_latent(chain, request);
-    add_shared_experts(chain, request);
-  }
+  add_after_experts(chain, request);
   return chain.seal();
 }
 

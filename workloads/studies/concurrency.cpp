@@ -46,7 +46,7 @@ class StrategySamples {
     auto& prediction = std::get<Prediction>(predicted);
     note_constants(prediction.implementation, sample, request.calibration);
     times_.push_back(prediction.time.as_double());
-    fractions_.push_back(prediction.bound.as_double() / prediction.time.as_double());
+    fractions_.push_back(share_of_time(prediction.bound, prediction.time));
     figures_.time_sum += prediction.time;
     figures_.memory_read_mean += prediction.memory_read.as_double();
     figures_.memory_reread_mean += prediction.memory_reread.as_double();
@@ -69,7 +69,8 @@ class StrategySamples {
     figures_.time_median = duration_quantile(times_, kMedian);
     figures_.time_p95 = duration_quantile(times_, kP95);
     figures_.bound_fraction_median = quantile(fractions_, kMedian);
-    figures_.achieved_rate = figures_.memory_read_mean / to_seconds(figures_.time_sum);
+    const double seconds = to_seconds(figures_.time_sum);
+    figures_.achieved_rate = seconds > 0 ? figures_.memory_read_mean / seconds : 0;
     figures_.memory_read_mean /= samples;
     figures_.memory_reread_mean /= samples;
     row.result = std::move(figures_);
@@ -223,8 +224,10 @@ Verdict verdict_of(const ConcurrencyPoint& point, const std::vector<StrategyChoi
   }
   if (winner != nullptr) verdict.winner = winner->strategy;
   if (winner != nullptr && next != nullptr) {
-    verdict.lead_min = verdict.lead_max =
-        next->figures()->time_median.as_double() / winner->figures()->time_median.as_double();
+    const Duration least = winner->figures()->time_median;
+    if (least > Duration(0)) {
+      verdict.lead_min = verdict.lead_max = next->figures()->time_median.as_double() / least.as_double();
+    }
     verdict.next_best = {next->strategy};
   }
   return verdict;

@@ -83,6 +83,11 @@ struct Provenance {
   std::optional<Step> step;  // of scope step
 };
 
+// 0 of no time at all, which a run takes where all its kernels are left out.
+inline double share_of_time(Duration part, Duration whole) {
+  return whole == Duration(0) ? 0 : part.as_double() / whole.as_double();
+}
+
 struct StrategyFigures {
   Duration time_median, time_p95, time_sum;    // over the samples
   double bound_fraction_median = 0;            // bound / time
@@ -95,11 +100,11 @@ struct StrategyFigures {
   std::vector<KernelSummary> kernels;          // of the first sample, where explained
 
   [[nodiscard]] double part_share(StepPart part) const {
-    return parts[static_cast<std::size_t>(part)].as_double() / time_sum.as_double();
+    return share_of_time(parts[static_cast<std::size_t>(part)], time_sum);
   }
-  [[nodiscard]] double moe_share() const { return moe_time(parts).as_double() / time_sum.as_double(); }
+  [[nodiscard]] double moe_share() const { return share_of_time(moe_time(parts), time_sum); }
   [[nodiscard]] double share(Blame blame) const {  // of the time
-    return attribution[static_cast<std::size_t>(blame)].as_double() / time_sum.as_double();
+    return share_of_time(attribution[static_cast<std::size_t>(blame)], time_sum);
   }
 };
 

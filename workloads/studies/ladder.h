@@ -7,7 +7,8 @@
 //
 // The order is that of sim/engine/effects.h: prologues before launches, since items that dispatch keeps out of step fill
 // each other's gaps; what an item waits for before what it shares; the tail before the bytes in flight, since without
-// limit the last items take all of the memory. Times are of the first sample of a concurrency.
+// limit the last items take all of the memory. Times are of the first sample of a concurrency. The streams that remain
+// differ where strategies need different bytes (gather_gemv copies each pick's matrix where it copies by elements).
 #pragma once
 
 #include <cstdint>
