@@ -102,6 +102,7 @@ std::function<CommandResult()> define(FlagSet& set) {
 constinit const Command kReportCommand = {
     "report", "What run simulates, as one HTML page with charts",
     "  moesim report --model qwen3.5-397b-a17b-fp8 --device h200 --out report.html\n"
+    "  moesim report --concurrency 1-8 --ladder grouped_gemm_persistent,stream_gemv\n"
     "  moesim report --model mixtral-8x7b --scope expert_ffn --measured measurements.jsonl",
     define};
 

@@ -175,6 +175,7 @@ function showTip(title, lines, x, y) {
   tip.style.top = `${above > 8 ? above : Math.min(y + 16, window.innerHeight - box.height - 8)}px`;
 }
 function hideTip() { tip.hidden = true; }
+let tipFollows = null;  // shows the focused mark's tip where the mark now is
 
 // Makes a mark tell: `about()` gives {title, lines}. `pick`: what Enter or a click does.
 function tells(node, about, pick) {
@@ -183,12 +184,19 @@ function tells(node, about, pick) {
   node.setAttribute("aria-label", `${title}: ${lines.map(([name, value]) => `${name} ${value}`).join(", ")}`);
   node.addEventListener("pointermove", (event) => showTip(title, lines, event.clientX, event.clientY));
   node.addEventListener("pointerleave", hideTip);
-  node.addEventListener("focus", () => {
-    if (!node.matches(":focus-visible")) return;
+  const showHere = () => {
     const box = node.getBoundingClientRect();
     showTip(title, lines, box.left + box.width / 2, box.top);
+  };
+  node.addEventListener("focus", () => {
+    if (!node.matches(":focus-visible")) return;
+    showHere();
+    tipFollows = showHere;
   });
-  node.addEventListener("blur", hideTip);
+  node.addEventListener("blur", () => {
+    hideTip();
+    tipFollows = null;
+  });
   if (!pick) return;
   node.classList.add("pick");
   node.addEventListener("click", pick);
@@ -219,13 +227,21 @@ function roving(group, label, nodes) {
 // Draws anew without losing the focus: the mark of the same label has it again.
 function keepingFocus(node, draw) {
   const held = node.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
+  hideTip();
+  tipFollows = null;
   draw();
   if (held === null) return;
   const again = [...node.querySelectorAll("[tabindex]")].find((mark) => mark.getAttribute("aria-label") === held);
   if (again) again.focus({ preventScroll: true });
 }
-document.addEventListener("keydown", (event) => { if (event.key === "Escape") hideTip(); });
-window.addEventListener("scroll", hideTip, { passive: true });
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") {
+    hideTip();
+    tipFollows = null;
+  }
+});
+// What has the focus scrolls into view, and its tip with it.
+window.addEventListener("scroll", () => (tipFollows ? tipFollows() : hideTip()), { passive: true });
 
 // ---- the concurrency whose details are shown
 

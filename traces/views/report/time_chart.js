@@ -14,7 +14,7 @@ function timeReading() {
   const cross = crossovers();
   const where = cross.map((c) => `between ${c.from} and ${c.to} tokens (${c.before} to ${c.after})`);
   const lead = data.points.length === 1 ? `At ${tokensText(first.concurrency)} only.`
-    : cross.length === 0 ? `One winner wherever any strategy is feasible, from ${first.concurrency} to ${tokensText(last.concurrency)}.`
+    : cross.length === 0 ? `${data.verdicts.find((v) => v.winner).winner} is fastest at every concurrency from ${first.concurrency} to ${tokensText(last.concurrency)}${data.verdicts.every((v) => v.winner) ? "" : " at which a strategy is feasible"}.`
     : `The lines cross ${listText(where)}.`;
   const best = feasibleRows(point()).find((row) => row.winner);
   const share = best ? ` At ${tokensText(point().concurrency)} the fastest reaches ${percentText(best.bound_fraction)} of what the device could do at best.` : "";
