@@ -5,9 +5,11 @@
 
 import collections
 import decimal
+import functools
 import gzip
 import json
 import pathlib
+import re
 import resource
 import signal
 import subprocess
@@ -39,30 +41,30 @@ def rounded_ns(picoseconds):
     return (picoseconds + 500) // 1000
 
 
-class Timelines(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
-    def written(self, case, extension):
-        path = self.folder / f"{case}.{extension}"
+def written(case, extension):
+    """The file, the report beside it, and what was said of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / f"{case}.{extension}"
         done = run(case, "--timeline", str(path), "--format", "json")
         data = path.read_bytes()
-        self.assertRegex(done.stderr, rf"^moesim: .*: \d+ slices, \d+ counter values, {len(data)} bytes\n$")
-        self.assertEqual(list(path.parent.glob("*.part")), [])
+        assert list(path.parent.iterdir()) == [path]
+        assert re.fullmatch(rf"moesim: .*: \d+ slices, \d+ counter values, {len(data)} bytes\n", done.stderr)
         return data, json.loads(done.stdout), done.stderr
 
-    def read(self, case):
-        chrome, report, stderr = self.written(case, "json")
-        perfetto, again, _ = self.written(case, "perfetto-trace")
-        self.assertEqual(report, again)
-        return chrome_reader.Reader(chrome.decode()), perfetto_reader.Reader(perfetto), report, stderr
 
+@functools.cache
+def read(case):
+    chrome, report, stderr = written(case, "json")
+    perfetto, again, _ = written(case, "perfetto-trace")
+    assert report == again
+    return chrome_reader.Reader(chrome.decode()), perfetto_reader.Reader(perfetto), report, stderr
+
+
+class Timelines(unittest.TestCase):
     def test_both_formats_hold_the_same(self):
         for case in CASES:
             with self.subTest(case):
-                chrome, perfetto, _, stderr = self.read(case)
+                chrome, perfetto, _, stderr = read(case)
                 self.assertEqual(list(chrome.processes.values()), perfetto.groups)
                 exact = collections.Counter()
                 for s in chrome.slices:
@@ -93,18 +95,18 @@ class Timelines(unittest.TestCase):
         return s.group, s.track, s.name, s.category, s.depth, arguments
 
     def test_the_compressed_file_is_the_same(self):
-        plain, _, _ = self.written("layer", "json")
-        compressed, _, _ = self.written("layer", "json.gz")
+        plain, _, _ = written("layer", "json")
+        compressed, _, _ = written("layer", "json.gz")
         self.assertEqual(gzip.decompress(compressed), plain)
         self.assertLess(len(compressed), len(plain) / 5)
 
     def test_same_seed_same_bytes(self):
         for extension in ("json.gz", "pftrace"):
-            self.assertEqual(self.written("layer", extension)[0], self.written("layer", extension)[0])
+            self.assertEqual(written("layer", extension)[0], written("layer", extension)[0])
 
     def test_sums_equal_the_attribution(self):
         for case in CASES:
-            _, perfetto, report, _ = self.read(case)
+            _, perfetto, report, _ = read(case)
             for row in report["rows"]:
                 with self.subTest(case, strategy=row["strategy"]):
                     self.check_sums(case, [s for s in perfetto.slices if s.group == row["strategy"]], row)
@@ -135,7 +137,7 @@ class Timelines(unittest.TestCase):
 
     def test_item_slices_account_for_their_time(self):
         for case in CASES:
-            _, perfetto, _, _ = self.read(case)
+            _, perfetto, _, _ = read(case)
             items = [s for s in perfetto.slices if s.category == "items"]
             self.assertTrue(items)
             for s in items:
@@ -151,7 +153,7 @@ class Timelines(unittest.TestCase):
                 self.assertIn(a["duration_ps"], (parts, parts - a["epilogue_ps"]))
 
     def test_experts_are_those_of_the_routing(self):
-        _, perfetto, report, _ = self.read("layer")
+        _, perfetto, report, _ = read("layer")
         for row in report["rows"]:
             mine = [s for s in perfetto.slices if s.category == "expert" and s.group.startswith(row["strategy"] + ":")]
             for stage in ("gemm1", "gemm2"):
@@ -168,18 +170,20 @@ class Timelines(unittest.TestCase):
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # writing fails instead
             resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
         for extension in ("json", "json.gz", "pftrace"):
-            path = self.folder / f"full.{extension}"
+            path = pathlib.Path(folder.name) / f"full.{extension}"
             command = [MOESIM, "run", *CASES["layer"], "--samples", "1", "--timeline", str(path)]
             done = subprocess.run(
                 command, capture_output=True, text=True, check=False, preexec_fn=limit, restore_signals=False
             )
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn("cannot be written", done.stderr)
-            self.assertEqual(list(self.folder.iterdir()), [])
+            self.assertEqual(list(path.parent.iterdir()), [])
 
     def test_the_file_says_what_it_is_of(self):
-        _, perfetto, report, _ = self.read("step")
+        _, perfetto, report, _ = read("step")
         (whole,) = [s for s in perfetto.slices if s.category == "run"]
         for key, value in (
             ("device_hash", report["device"]["hash"]),

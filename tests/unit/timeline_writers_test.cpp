@@ -273,6 +273,24 @@ TEST(SimulatedTimeline, ExpertsInTheirOrders) {
   EXPECT_EQ(times(LabelOrder::kEachInTurn), (Times{{three, {0, 3 * us / 2}}, {five, {3 * us / 2, 3 * us}}}));
 }
 
+// Bytes go to the experts whose items read them, also of items that started together for two.
+TEST(SimulatedTimeline, ExpertsShareBytesByRows) {
+  for (const LabelOrder order : {LabelOrder::kInterleaved, LabelOrder::kItemsInTurn}) {
+    ItemClass item = working();
+    item.read = Bytes(600);
+    Kernel kernel = testkit::one_group(item, 30, 2);
+    kernel.label_order = order;
+    kernel.labels = {{3, 2}, {5, 1}};
+    Kept kept;
+    draw(testkit::plan_of(kernel), testkit::memory_machine(7), kept);
+    const std::vector<Slice> experts = kept.of_category("expert");
+    ASSERT_EQ(experts.size(), 2u);
+    EXPECT_EQ(experts[0].whole.at("weight_bytes"), 20 * 600);
+    EXPECT_EQ(experts[1].whole.at("weight_bytes"), 10 * 600);
+    EXPECT_EQ(experts[1].whole.at("flops_issued"), 10 * 400);
+  }
+}
+
 TEST(SimulatedTimeline, GroupsOfOneExpert) {
   Kernel kernel = testkit::one_group(working(), 4, 1);
   kernel.groups[0].label = 7;

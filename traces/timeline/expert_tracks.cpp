@@ -10,6 +10,8 @@
 namespace moesim {
 namespace {
 
+constexpr double kRounding = 1e-9;  // of an item: no part of it
+
 template <class Visit>
 void visit_labels(const Kernel& kernel, const Visit& visit) {
   for (const LabelRows& label : kernel.labels) visit(label.label, label.rows);
@@ -104,12 +106,15 @@ void ExpertTracks::add_of_kernel(const Kernel& kernel, const Span& span, Uses& u
       }
       return;
     case LabelOrder::kItemsInTurn: {
-      const auto row_at = [&](std::int64_t item) {
-        return std::min(all_rows - 1, item * all_rows / std::max<std::int64_t>(1, group.count));
-      };
-      const std::int64_t first = entry_of_row(row_at(span.first_item));
-      const std::int64_t last = entry_of_row(row_at(span.first_item + span.items - 1));
-      for (std::int64_t e = first; e <= last; ++e) touch(e, 1 / static_cast<double>(last - first + 1));
+      const double rows_of_item = static_cast<double>(all_rows) / static_cast<double>(group.count);
+      const double from = static_cast<double>(span.first_item) * rows_of_item;
+      const double to = static_cast<double>(span.first_item + span.items) * rows_of_item;
+      for (std::int64_t e = 0; e < entries; ++e) {
+        const auto begin = static_cast<double>(uses.rows_before[static_cast<std::size_t>(e)]);
+        const auto end = static_cast<double>(uses.rows_before[static_cast<std::size_t>(e + 1)]);
+        const double overlap = std::min(to, end) - std::max(from, begin);
+        if (overlap > kRounding * rows_of_item) touch(e, overlap / (to - from));
+      }
       return;
     }
     case LabelOrder::kEachInTurn:

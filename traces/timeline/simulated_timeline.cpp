@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "sim/units/check.h"
+#include "workloads/predict.h"
 
 namespace moesim {
 namespace {
@@ -14,18 +15,6 @@ namespace {
 constexpr double kTera = 1e12, kThousandths = 1000;
 
 double rounded(double value) { return std::round(value * kThousandths) / kThousandths; }
-
-const char* mode_name(LaunchMode mode) {
-  switch (mode) {
-    case LaunchMode::kStream:
-      return "stream";
-    case LaunchMode::kGraph:
-      return "graph";
-    case LaunchMode::kProgrammatic:
-      return "programmatic";
-  }
-  return "";
-}
 
 // What of a kernel's time shows on the track of launches; the rest on the track of kernels.
 Attribution launch_part(const Attribution& all) {
@@ -138,7 +127,7 @@ void SimulatedTimeline::write_layers(const SimulationResult& result, const std::
 void SimulatedTimeline::write_launch(std::uint32_t k, const SimulationResult& result) {
   const KernelResult& kernel = result.kernels[k];
   arguments_.clear();
-  arguments_.text("mode", mode_name(plan_->launch_mode()));
+  arguments_.text("mode", launch_name(plan_->launch_mode()));
   const std::uint32_t begin = plan_->predecessor_offsets()[k], end = plan_->predecessor_offsets()[k + 1];
   std::string after = "nothing";
   TimePoint latest(-1);
