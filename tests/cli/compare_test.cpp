@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/io/strict_json.h"
 #include "tests/testkit/profiles.h"
 #include "tests/testkit/run_command.h"
 
@@ -120,6 +121,21 @@ TEST(Compare, NothingFeasibleIsExitCodeThree) {
   EXPECT_THAT(run.output, HasSubstr("not simulated: "));
 }
 
+TEST(Compare, TimelineHoldsBothSides) {
+  const std::string path = temp_folder() + "both.json";
+  const CommandOutput run = run_moesim(compare_of("cuda_vllm.json", {"--model", "qwen3-30b-a3b", "--timeline", path}));
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_THAT(run.errors, HasSubstr("both.json: 75 slices"));  // 48 events, 3 layers, 3 x 8 simulated kernels
+  const json timeline = json::parse(read_text_file(path, 1 << 20));
+  std::int64_t layer = -1, router = -1;
+  for (const json& event : timeline["traceEvents"]) {
+    if (event["name"] == "layer 1") layer = event["args"]["start_ps"];
+    if (event["name"] == "router" && event["args"]["start_ps"] == layer) router = layer;
+  }
+  EXPECT_GT(layer, 0);
+  EXPECT_EQ(router, layer);
+}
+
 void expect_refused(const Arguments& arguments, const std::string& text) {
   const CommandOutput run = run_moesim(arguments);
   EXPECT_EQ(run.exit_code, 2) << run.output;
@@ -152,6 +168,7 @@ TEST(Compare, RefusesWrongFlags) {
   expect_refused(compare_of("cuda_vllm.json", {"--model", "qwen3-30b-a3b", "--concurrency", "0"}), "--concurrency");
   expect_refused(compare_of("cuda_vllm.json", {"--model", "qwen3-30b-a3b", "--samples", "0"}), "--samples");
   expect_refused(compare_of("cuda_vllm.json", {"--model", "qwen3-30b-a3b", "--format", "svg"}), "--format");
+  expect_refused(compare_of("cuda_vllm.json", {"--timeline", "x.txt"}), "a file .json");
   expect_refused(compare_of("cuda_vllm.json", {"--kernels", "/nonexistent/k.json"}), "/nonexistent/k.json");
   expect_refused(compare_of("cuda_vllm.json", {"--model", "qwen3-30b-a3b", "--calibration", "x", "--uncalibrated"}),
                  "--uncalibrated");
