@@ -37,5 +37,5 @@ def info_of(chip):
 
 
 def cache_bytes(info):
-    """What could keep weights from one repetition to the next: VMEM, and CMEM where there is one, of all the device's cores."""
+    """What could keep weights from one repetition to the next: VMEM, or CMEM where there is one, of all cores."""
     return max(info.vmem_capacity_bytes, info.cmem_capacity_bytes) * info.num_cores

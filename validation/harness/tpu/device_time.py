@@ -56,8 +56,8 @@ def module_times(trace, expected):
 
 
 def operations(trace, names):
-    """For each function: [{"name", "count", "us"}] of the operations of one execution on average, in order of first start; a
-    loop's own span is among them beside its body's. Empty where the trace has no such line."""
+    """For each function: [{"name", "count", "us"}] of the operations of one execution on average, in order of first
+    start; a loop's own span is among them beside its body's. Empty where the trace has no such line."""
     modules = []
     for start, duration, name in events_of(trace, MODULES):
         found = MODULE_NAME.match(name)

@@ -30,7 +30,7 @@ def activation(gate_up):
 
 
 def combine(y, place, weight):
-    """Weighted sum of each token's rows. Rows of no group are not written by the products: chosen away, not multiplied."""
+    """Weighted sum of each token's rows. Rows of no group are not written by the products: left out, not times 0."""
     rows = jnp.where(weight[..., None] != 0, y[place].astype(jnp.float32), 0)
     return jnp.sum(rows * weight[..., None], axis=1).astype(jnp.bfloat16)
 

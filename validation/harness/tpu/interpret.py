@@ -1,7 +1,7 @@
 """Both kernels on the CPU against the reference: random shapes, rings, tiles, shards and routings.
 
-Pallas' TPU interpreter simulates memories, DMAs and semaphores. Buffers start as NaN, and a copy arrives only when its semaphore is
-waited for, so that a missing wait is a wrong result; races between copies and the kernel are looked for."""
+Pallas' TPU interpreter simulates memories, DMAs and semaphores. Buffers start as NaN, and a copy arrives only when its
+semaphore is waited for, so that a missing wait is a wrong result; races of copies and the kernel are looked for."""
 
 import functools
 import random
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import jax
 import ml_dtypes
 import numpy as np
-from jax._src.pallas.mosaic.interpret import interpret_pallas_call as interpreter  # which holds the races that it found
+from jax._src.pallas.mosaic.interpret import interpret_pallas_call as interpreter  # `races` has no public name
 from jax.experimental.pallas import tpu as pltpu
 
 import grouped

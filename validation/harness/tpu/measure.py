@@ -120,7 +120,9 @@ def stream_candidates(s, rings, vmem_bytes):
 def gmm_candidates(s, name, tiles):
     """The whole block, then its stages where the point asks for them; bf16 only, as the library's kernel."""
     p = s.point
-    groups = s.routed(lambda picks, shard: routing.groups_of(picks, shard, p.local_experts, p.model.experts, tiles[0][0]))
+    groups = s.routed(
+        lambda picks, shard: routing.groups_of(picks, shard, p.local_experts, p.model.experts, tiles[0][0])
+    )
     implementation = {"name": name}
     for key, (m, k, n) in zip(("up", "down"), tiles):
         implementation[key] = {"block_m": m, "block_k": k, "block_n": n}
@@ -213,8 +215,8 @@ class Timer:
         self.random = random.Random(seed)
 
     def run(self, chosen, repeats, samples):
-        """(Timing of rounds' means, wall µs of a call, operations) or the error of each candidate. All in one visit: in each
-        round every candidate goes once through all repetitions, in random order."""
+        """(Timing of rounds' means, wall µs of a call, operations) or the error of each candidate. All in one visit: in
+        each round every candidate goes once through all repetitions, in random order."""
 
         def rotation(candidate):
             jax.block_until_ready([candidate.program(*candidate.arguments(i)) for i in range(repeats)])
@@ -316,4 +318,6 @@ class Runner:
             if candidate.stage == "total" and (point.tokens <= 4 or point.tokens >= 64):
                 rate = s.active * point.expert_bytes / timing.us / 1e6
                 detail = f"ring {candidate.implementation['ring']}" if "ring" in candidate.implementation else ""
-                self.report.summary.append(f"{str(point):<44} {name:<18} {detail:<7} {timing.us:>10.2f} us {rate:>6.2f} TB/s")
+                self.report.summary.append(
+                    f"{str(point):<44} {name:<18} {detail:<7} {timing.us:>10.2f} us {rate:>6.2f} TB/s"
+                )

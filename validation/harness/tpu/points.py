@@ -75,7 +75,7 @@ def stream_plan(point, ring, vmem_bytes):
 
 
 def widest(size, most):
-    """The widest block of whole lanes up to `most` that divides `size`; `most` where none does: the last one is masked."""
+    """The widest block of whole lanes up to `most` that divides `size`; `most` where none does (the last is masked)."""
     return next((block for block in range(most, 0, -LANES) if size % block == 0), most)
 
 

@@ -15,9 +15,9 @@ class Picks:
 
 @dataclass(frozen=True)
 class Runs:
-    """The device's unmasked picks, sorted by expert: run r is expert `expert[r]` with picks `first[r]` to `first[r + 1]`.
-    Masked picks are in no run, so that they neither cost a product nor change the expert. Arrays have the sizes of the
-    worst case; what is beyond `count` runs is 0."""
+    """The device's unmasked picks, sorted by expert: run r is expert `expert[r]` with the picks from `first[r]` up to
+    `first[r + 1]`. Masked picks are in no run, so that they neither cost a product nor change the expert. Arrays have
+    the sizes of the worst case."""
 
     count: np.ndarray
     expert: np.ndarray
@@ -53,8 +53,8 @@ def runs_of(picks, shard, local_experts):
 
 @dataclass(frozen=True)
 class Groups:
-    """The same for grouped products: all rows sorted by expert, masked ones last and in no group, padded to whole row tiles.
-    `sizes` are those of the whole model's experts; `first` is the device's first."""
+    """The same for grouped products: all rows sorted by expert, masked ones last and in no group, padded to whole row
+    tiles. `sizes` are those of the whole model's experts; `first` is the device's first."""
 
     sizes: np.ndarray
     first: np.ndarray

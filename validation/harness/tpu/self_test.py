@@ -5,7 +5,6 @@ import io
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import unittest
 from dataclasses import replace
@@ -219,9 +218,18 @@ def trace_of(lines, plane="/device:TPU:0"):
 
 class Traces(unittest.TestCase):
     LINES = {
-        "XLA Modules": [("jit_b(77)", 9000, 2500), ("jit_a(12)", 100, 1500), ("jit_a(12)", 2000, 1700), ("jit_x(1)", 5000, 1)],
-        "XLA Ops": [("%fusion.1 = f32[2] fusion(x)", 150, 400), ("%fusion.1 = f32[2] fusion(x)", 2100, 600), ("y", 7000, 9)],
-    }  # fmt: skip
+        "XLA Modules": [
+            ("jit_b(77)", 9000, 2500),
+            ("jit_a(12)", 100, 1500),
+            ("jit_a(12)", 2000, 1700),
+            ("jit_x(1)", 5000, 1),
+        ],
+        "XLA Ops": [
+            ("%fusion.1 = f32[2] fusion(x)", 150, 400),
+            ("%fusion.1 = f32[2] fusion(x)", 2100, 600),
+            ("y", 7000, 9),
+        ],
+    }
 
     def test_times_are_in_order_and_by_function(self):
         times = device_time.module_times(trace_of(self.LINES), {"a": 2, "b": 1})
@@ -321,7 +329,15 @@ class Measured(unittest.TestCase):
         for row in whole:
             row.update(device="h200", strategy=names[row["strategy"]], implementation={"name": "renamed"})
         path.write_text("".join(json.dumps(row) + "\n" for row in whole), encoding="utf-8")
-        command = [os.environ["MOESIM_BINARY"], "validate", "--measurements", str(path), "--uncalibrated", "--format", "json"]
+        command = [
+            os.environ["MOESIM_BINARY"],
+            "validate",
+            "--measurements",
+            str(path),
+            "--uncalibrated",
+            "--format",
+            "json",
+        ]
         done = subprocess.run(command, capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(json.loads(done.stdout)["overall"]["count"], 2)

@@ -1,7 +1,8 @@
 """`tpu_stream`: one Pallas call that streams the selected experts' weights through a ring in VMEM; see README.md.
 
-A *run* is one active expert and its picks. The ring is filled per *unit*: a run's expert whole, or one of `tiles` slices
-of its intermediate width where an expert does not fit. Each unit's weights are copied once, whatever the picks of the run.
+A *run* is one active expert and its picks. The ring is filled per *unit*: a run's expert whole, or one of `tiles`
+slices of its intermediate width where an expert does not fit. Each unit's weights are copied once, whatever the picks
+of the run.
 """
 
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ SCALE_BLOCK = 128
 LANES = 128
 BF16_STEP = 512  # rows of weights of one product, where they divide K
 VMEM_SHARE = 0.9  # of the capacity that a plan may use
-UNIT_ALIGN = 1 << 20  # what the compiler may need beside the scratch buffers
+SPARE_BYTES = 1 << 20  # what the compiler may need beside the scratch buffers
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,10 @@ class Plan:
     def vmem_bytes(self):
         rows = padded(self.tokens, 8)
         fixed = 4 * rows * self.hidden  # accumulators
-        fixed += 4 * self.tokens * padded(self.hidden // self.up_step, 8) * padded(self.up_step, LANES)  # x
+        fixed += 4 * self.tokens * padded(self.hidden // self.up_step, 8) * padded(self.up_step, LANES)  # x by rows
         fixed += 4 * self.slots * padded(self.tile // self.down_step, 8) * padded(self.down_step, LANES)  # h
-        fixed += 2 * padded(self.tokens, 16) * self.hidden  # out
-        return fixed + self.ring * self.unit_bytes + UNIT_ALIGN
+        fixed += 2 * 2 * padded(self.tokens, 16) * self.hidden  # x and out as they are given
+        return fixed + self.ring * self.unit_bytes + SPARE_BYTES
 
 
 def padded(value, multiple):
@@ -151,7 +152,7 @@ def kernel(plan, *refs):
     weight_count = 4 if plan.fp8 else 2
     weights, out = refs[6 : 6 + weight_count], refs[6 + weight_count]
     scratch = refs[7 + weight_count :]
-    buffers, (h, totals), semaphores = scratch[:weight_count], scratch[weight_count:-2], scratch[-2:]
+    buffers, (x_rows, h, totals), semaphores = scratch[:weight_count], scratch[weight_count:-2], scratch[-2:]
     if not plan.fp8:
         weights, buffers = (*weights, None, None), (*buffers, None, None)
     up_buffer, down_buffer, up_scale, down_scale = buffers
@@ -169,6 +170,8 @@ def kernel(plan, *refs):
     for unit in range(plan.ring):
         fetch(unit)
     totals[...] = jnp.zeros_like(totals)
+    for k in range(plan.hidden // plan.up_step):  # a token's step becomes a row, which can be indexed
+        x_rows[:, k, :] = x[:, k * plan.up_step : (k + 1) * plan.up_step].astype(jnp.float32)
 
     def one_unit(unit, _):
         run, slot = lax.div(unit, plan.tiles), ring_slot(unit, plan)
@@ -178,7 +181,7 @@ def kernel(plan, *refs):
 
         def up_and_act(pick, _):
             token, steps, step, width = slot_token[pick], plan.hidden // plan.up_step, plan.up_step, 2 * plan.tile
-            row = row_product(lambda k: x[token, pl.ds(k, 1), :], up_buffer, up_scale, slot, steps, step, width)
+            row = row_product(lambda k: x_rows[token, pl.ds(k, 1), :], up_buffer, up_scale, slot, steps, step, width)
             gate, up = row[:, : plan.tile], row[:, plan.tile :]
             act = gate * (1 / (1 + jnp.exp(-gate))) * up
             for k in range(plan.tile // plan.down_step):
@@ -210,16 +213,15 @@ def scratch_shapes(plan):
     if plan.fp8:
         shapes.append(pltpu.VMEM((n, hidden // SCALE_BLOCK, 2 * tile), jnp.float32))
         shapes.append(pltpu.VMEM((n, tile // SCALE_BLOCK, hidden), jnp.float32))
+    shapes.append(pltpu.VMEM((plan.tokens, hidden // plan.up_step, plan.up_step), jnp.float32))
     shapes.append(pltpu.VMEM((plan.slots, tile // plan.down_step, plan.down_step), jnp.float32))
     shapes.append(pltpu.VMEM((plan.tokens, hidden), jnp.float32))
     return shapes + [pltpu.SemaphoreType.DMA((n, 4)), pltpu.SemaphoreType.DMA((n, 2))]
 
 
 def stream(plan, runs, x, weights, interpret=False):
-    """The expert FFN of one shard. `runs`: a routing.Runs's arrays; `x` [tokens, hidden] bf16; `weights`: up [experts,
-    hidden, 2 * intermediate] (gate first) and down [experts, intermediate, hidden], for fp8 also their float32 scales with a
-    row per 128 rows of the weights. bf16 [tokens, hidden]."""
-    rows = x.astype(jnp.float32).reshape(plan.tokens, plan.hidden // plan.up_step, plan.up_step)
+    """The expert FFN of one shard: bf16 [tokens, hidden]. `runs`: a routing.Runs's arrays; `x` [tokens, hidden] bf16;
+    `weights`: as in weights.py."""
     call = pl.pallas_call(
         lambda *refs: kernel(plan, *refs),
         out_shape=jax.ShapeDtypeStruct((plan.tokens, plan.hidden), jnp.bfloat16),
@@ -230,8 +232,11 @@ def stream(plan, runs, x, weights, interpret=False):
             out_specs=pl.BlockSpec(memory_space=pltpu.VMEM),
             scratch_shapes=scratch_shapes(plan),
         ),
-        compiler_params=pltpu.CompilerParams(vmem_limit_bytes=plan.vmem_bytes),
+        # Bounds are checked by the interpreter.
+        compiler_params=pltpu.CompilerParams(vmem_limit_bytes=plan.vmem_bytes, disable_bounds_checks=True),
         name="tpu_stream",
         interpret=interpret,
     )
-    return call(*runs, rows, *weights)
+    # Without this XLA may copy whole arrays to VMEM before the call (seen with the scales).
+    weights = [pltpu.with_memory_space_constraint(array, pltpu.HBM) for array in weights]
+    return call(*runs, x, *weights)

@@ -1,6 +1,8 @@
-"""Random weights of one layer, on the host and on the device, and the reference. Weights are (up, down) in bf16, or (up, down,
-up_scale, down_scale) in e4m3: up [experts, hidden, 2 * intermediate] with the gate's columns first, down [experts,
-intermediate, hidden]; a scale per 128 x 128 weights, written out over its 128 columns: [experts, rows / 128, columns]."""
+"""Random weights of one layer, on the host and on the device, and the reference.
+
+Weights are (up, down) in bf16, or (up, down, up_scale, down_scale) in e4m3: up [experts, hidden, 2 * intermediate] with
+the gate's columns first, down [experts, intermediate, hidden]; a float32 scale per 128 x 128 weights, written out over
+its 128 columns: [experts, rows / 128, columns]."""
 
 import functools
 
@@ -68,7 +70,7 @@ def on_device(key, experts, hidden, intermediate, fp8):
 
 
 def shard(weights, tp, ep, rank):
-    """Of a whole layer on the host, the part of device `rank` of tp * ep: `ep` cuts experts, `tp` the intermediate width."""
+    """Device `rank` of tp * ep, of a layer on the host: `ep` cuts experts, `tp` the intermediate width."""
     ep_rank, tp_rank = divmod(rank, tp)
     experts, intermediate = len(weights[0]) // ep, weights[0].shape[2] // 2
 
@@ -109,8 +111,8 @@ def reference(picks, shard_number, local_experts, x, weights):
 
 
 def reference_on_device(of_experts, x, weights):
-    """The same in float32 by XLA, all tokens through each active expert; `of_experts` [tokens, local experts] are the picks'
-    weights. For layers that are too large for the host."""
+    """The same in float32 by XLA, all tokens through each active expert, for layers that are too large for the host.
+    `of_experts` [tokens, local experts]: the picks' weights."""
     active = np.flatnonzero(of_experts.any(axis=0)).astype(np.int32)
     if not len(active):
         return jnp.zeros(x.shape, jnp.float32)
