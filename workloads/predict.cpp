@@ -74,6 +74,7 @@ Value parse_choice(const char* flag, const std::string& text,
 
 Lowered lower_layer(const MoeLayer& layer, const HardwareModel& hardware, const StrategyChoice& choice,
                     const PredictOptions& options) {
+  if (std::optional<Infeasible> reason = wrong_grid(*choice.strategy, hardware)) return std::move(*reason);
   const double clock = options.clock_hz.value_or(hardware[Hw::kClockBoost]);
   const Parameters parameters = parameters_of(choice, layer);
   const Implementation* implementation = implementation_of(choice, options.calibration, layer.weights);
@@ -103,10 +104,12 @@ Prediction simulate_plan(const ExecutionPlan& plan, const HardwareModel& hardwar
   return prediction;
 }
 
-PredictionOrInfeasible best_strategy(const std::function<PredictionOrInfeasible(const StrategyChoice&)>& predict_one) {
+PredictionOrInfeasible best_strategy(const HardwareModel& hardware,
+                                     const std::function<PredictionOrInfeasible(const StrategyChoice&)>& predict_one) {
   std::optional<Prediction> best;
   std::string reasons;
   for (const Strategy& strategy : strategy_catalogue()) {
+    if (strategy.grid != hardware.grid) continue;
     const StrategyChoice candidate{&strategy, {}, "", strategy.name};
     PredictionOrInfeasible one = predict_one(candidate);
     if (const auto* infeasible = std::get_if<Infeasible>(&one)) {
@@ -122,7 +125,7 @@ PredictionOrInfeasible best_strategy(const std::function<PredictionOrInfeasible(
 PredictionOrInfeasible predict(const MoeLayer& layer, const HardwareModel& hardware, const StrategyChoice& choice,
                                const PredictOptions& options) {
   const auto one = [&](const StrategyChoice& of) { return predict_one(layer, hardware, of, options); };
-  return choice.strategy == nullptr ? best_strategy(one) : one(choice);
+  return choice.strategy == nullptr ? best_strategy(hardware, one) : one(choice);
 }
 
 const Implementation* implementation_of(const StrategyChoice& choice, const Calibration* calibration,

@@ -14,7 +14,7 @@ constexpr std::size_t index(PipeKind pipe) { return static_cast<std::size_t>(pip
 
 double FlowPhysics::floor(double sharing) const {
   double least = std::max(chain(), issue);
-  for (const double seconds : pipe_seconds) least = std::max(least, sharing * seconds);
+  for (const double seconds : pipe_seconds) least = std::max(least, sequence + sharing * seconds);
   return least;
 }
 
@@ -25,11 +25,14 @@ FlowPhysics make_physics(const Machine& machine, const ItemClass& item, const Mi
   physics.steps = steps / cuts;
   physics.pipe_seconds = item.pipe_seconds;
   physics.useful_share = item.useful_share;
+  physics.stationary_share = item.stationary_share;
+  physics.sequence = without.has(Effect::kSerialStep) ? 0 : to_seconds(item.step_sequence);
   physics.issue = to_seconds(item.step_issue);
   physics.load = to_seconds(item.load_latency);
   physics.reread = reread;
   if (without.has(Effect::kPadding)) {
-    physics.pipe_seconds[index(PipeKind::kMatrix)] *= item.useful_share;
+    physics.pipe_seconds[index(PipeKind::kMatrix)] *=
+        item.stationary_share + (1 - item.stationary_share) * item.useful_share;
     physics.useful_share = 1;
   }
   if (without.has(Effect::kVector)) physics.pipe_seconds[index(PipeKind::kVector)] = 0;
@@ -65,7 +68,7 @@ FlowPhysics make_physics(const Machine& machine, const ItemClass& item, const Mi
     for (std::size_t j = 0; j < memory; ++j) flow.bytes[j] = flow.queue[j] = 0;
   }
   flow.serial = physics.issue + physics.load + (without.has(Effect::kSerialStep) ? 0 : to_seconds(item.step_latency));
-  flow.stages = std::min(item.stages, steps);
+  flow.stages = item.ring_spans_items ? item.stages : std::min(item.stages, steps);
   return physics;
 }
 
@@ -114,11 +117,17 @@ std::array<double, kBlameCount> blame_shares(const FlowPhysics& physics, double 
     give(Blame::kUnderfilled, 1);
   } else if (chain >= floor) {
     give(Blame::kSerialStep, 1);
-  } else if (pipes[index(PipeKind::kMatrix)] >= busiest) {
-    give(Blame::kMatrix, physics.useful_share);
-    give(Blame::kPadding, 1 - physics.useful_share);
   } else {
-    give(pipes[index(PipeKind::kVector)] >= busiest ? Blame::kVector : Blame::kCacheBandwidth, 1);
+    const double sequence = physics.sequence / floor, work = 1 - sequence;
+    give(Blame::kSerialStep, sequence);
+    if (pipes[index(PipeKind::kMatrix)] >= busiest) {
+      const double rows = work * (1 - physics.stationary_share);
+      give(Blame::kWeightLoad, work * physics.stationary_share);
+      give(Blame::kMatrix, rows * physics.useful_share);
+      give(Blame::kPadding, rows * (1 - physics.useful_share));
+    } else {
+      give(pipes[index(PipeKind::kVector)] >= busiest ? Blame::kVector : Blame::kCacheBandwidth, work);
+    }
   }
   return shares;
 }

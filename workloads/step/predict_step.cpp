@@ -65,9 +65,13 @@ PredictionOrInfeasible predict_one(const DecodeStep& step, const HardwareModel& 
 
 PredictionOrInfeasible predict_step(const DecodeStep& step, const HardwareModel& hardware, const StrategyChoice& choice,
                                     const PredictOptions& options) {
+  if (hardware.grid == Grid::kSequential) {
+    return Infeasible{fmt::format("a whole step is not simulated on a sequential grid, as {} has: its MoE layers are",
+                                  hardware.name)};
+  }
   if (std::optional<Infeasible> reason = memory_shortage(step, hardware)) return std::move(*reason);
   const auto one = [&](const StrategyChoice& of) { return predict_one(step, hardware, of, options); };
-  return choice.strategy == nullptr ? best_strategy(one) : one(choice);
+  return choice.strategy == nullptr ? best_strategy(hardware, one) : one(choice);
 }
 
 Duration step_bound(const DecodeStep& step, const HardwareModel& hardware, const PredictOptions& options,

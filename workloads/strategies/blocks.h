@@ -48,10 +48,14 @@ DequantWork dequant_to_matrix(WeightFormat weights, WeightFormat activations);
 // Kernels of one queue, each after the one before. Leaves out kernels of other stages when only one stage is asked for.
 class Chain {
  public:
-  explicit Chain(const LowerRequest& request) : request_(request), builder_(request.launch) {}
+  // A compiled program on a sequential grid has one way for an operation to follow another.
+  explicit Chain(const LowerRequest& request)
+      : request_(request), builder_(request.hardware.grid == Grid::kSequential ? LaunchMode::kGraph : request.launch) {}
   RegionId region(std::string name, Bytes bytes) { return builder_.add_region(std::move(name), bytes); }
   // Nothing when the kernel does not fit a unit; the reason is kept.
   void add(Kernel kernel, const LaunchShape& shape);
+  // The same on a sequential grid, with `on_chip` bytes of buffers.
+  void add_sequential(Kernel kernel, Bytes on_chip);
   // The kernels of a plan that is a chain too.
   void append(ExecutionPlan plan) { last_ = builder_.append(std::move(plan), last_); }
   [[nodiscard]] bool wants(const std::string& stage) const { return request_.stage.empty() || request_.stage == stage; }
@@ -59,6 +63,8 @@ class Chain {
   Lowered seal();
 
  private:
+  void append_kernel(Kernel kernel);
+
   const LowerRequest& request_;
   PlanBuilder builder_;
   std::optional<KernelId> last_;
