@@ -3,14 +3,15 @@
 // Models: megablox gmm and gmm_v2 as vllm-project/tpu-inference calls them. Picks are sorted by expert, their rows gathered
 // (a one-hot product for few tokens, sparse cores else), then one call for gate and up with the activation, one for down,
 // then rows are gathered back, weighted and summed. A call first makes its group table, a scalar loop over all resident
-// groups, active or not. Its grid then walks (column tile, row tile of a group, K tile): a row tile that two groups share is
-// visited for each, so steps = row tiles + groups - 1 where rows are packed. Weights are in a ring of 3 tiles, which are as
-// large as 0.9 of the on-chip memory allows; with one K tile a group's second row tile finds its weights there, else they are
-// read again. Rows of a visit are padded to a bucket (gmm_v2) or to the whole row tile (megablox: row_bucket = row_tile).
+// groups, active or not, before the first copy (fill_metadata of gmm_v2). Its grid then walks (column tile, row tile of a
+// group, K tile). gmm_v2 begins a row tile where a group begins; megablox (aligned_tiles=1) cuts the packed rows, so that a
+// tile which two groups share is visited for each: row tiles + groups - 1 steps. Weights are in a ring of 3 tiles, which are
+// as large as 0.9 of the on-chip memory allows; with one K tile a group's second row tile finds its weights there, else they
+// are read again. Rows of a visit are padded to a bucket (gmm_v2) or to the whole row tile (megablox: row_bucket=128).
 // Equations: tpu_grid.h; the call takes sequence.call + resident groups x sequence.scan before its first copy.
-// Leaves out: quantising activations in the kernel, padding tokens that the stack routes to expert 0, DMA of scales on their
-// own, that a re-read is one (it counts as memory stream).
-// Source: jax-ml/jax pallas megablox, tpu-inference fused_moe_gmm.py and gmm_v2 (2026-08-22). Weights in blocks of 128 count
+// Leaves out: quantising activations in the kernel, masks and zeroed outputs, padding tokens that the stack routes to
+// expert 0, copies of scales on their own, that a re-read is one (it counts as memory stream).
+// Source: jax-ml/jax pallas megablox; tpu-inference fused_moe_gmm.py, gmm_v2.py @469acb3704. Weights in blocks of 128 count
 // as the blocks of 512 that the stack makes of them when it loads a model: products take them as they are.
 // Compared: five published gmm_v2 times on one TPU7x core (validation/published/README.md).
 #include <algorithm>
@@ -25,6 +26,8 @@ namespace {
 
 constexpr ParameterInfo kParameters[] = {
     {"row_tile", "128", "rows of a tile of packed picks", 8, 4096},
+    {"aligned_tiles", "0", "1: tiles cut the packed rows, and one that two groups share is visited twice; 0: by group",
+     0, 1},
     {"row_bucket", "32", "rows of a visit are padded to a multiple of it (and of the register tile)", 1, 4096},
     {"tile_n", "all columns, halved until the ring fits", "weight columns of a tile", 128, 1 << 20},
     {"tile_k", "all of K, halved until the ring fits", "K of a tile", 128, 1 << 20},
@@ -75,13 +78,13 @@ struct Visit {
   bool first = true;
 };
 
-std::vector<Visit> visits_of(const std::vector<std::int64_t>& rows, std::int64_t row_tile) {
+std::vector<Visit> visits_of(const std::vector<std::int64_t>& rows, std::int64_t row_tile, bool aligned) {
   std::vector<Visit> visits;
   std::int64_t begin = 0;
   for (std::size_t e = 0; e < rows.size(); ++e) {
     const std::int64_t end = begin + rows[e];
     for (std::int64_t at = begin; at < end;) {
-      const std::int64_t next = std::min(end, (at / row_tile + 1) * row_tile);
+      const std::int64_t next = std::min(end, aligned ? (at / row_tile + 1) * row_tile : at + row_tile);
       visits.push_back({static_cast<std::int64_t>(e), next - at, at == begin});
       at = next;
     }
@@ -108,7 +111,7 @@ void add_call(Chain& chain, const LowerRequest& request, const Projection& proje
   const std::int64_t columns = divide_up(projection.n, tiles.n), depths = divide_up(projection.k, tiles.k);
   const std::int64_t steps = columns * depths;
   const auto steps_d = static_cast<double>(steps);
-  const std::vector<Visit> visits = visits_of(layer.rows, row_tile);
+  const std::vector<Visit> visits = visits_of(layer.rows, row_tile, parameter(request, "aligned_tiles", 0) != 0);
 
   struct Class {
     std::int64_t issued = 0;
