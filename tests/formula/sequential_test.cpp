@@ -42,7 +42,8 @@ double step_seconds(const Step& step, double knee, bool spans = true) {
 
 double closed_form(const Step& step, double knee) {
   const double in_flight = kMemoryLatency / (step.ring - 1), stream = step.bytes / kMemoryPeak;
-  const double copies = std::pow(std::pow(in_flight, knee) + std::pow(stream, knee), 1 / knee);
+  const double longer = std::max(in_flight, stream), shorter = std::min(in_flight, stream);
+  const double copies = longer * std::pow(1 + std::pow(shorter / longer, knee), 1 / knee);
   return std::max(copies, step.sequence + step.work);
 }
 

@@ -10,7 +10,8 @@
 // are read again. Rows of a visit are padded to a bucket (gmm_v2) or to the whole row tile (megablox: row_bucket=128).
 // Equations: tpu_grid.h; the call takes sequence.call + resident groups x sequence.scan before its first copy.
 // Leaves out: quantising activations in the kernel, masks and zeroed outputs, padding tokens that the stack routes to
-// expert 0, copies of scales on their own, that a re-read is one (it counts as memory stream).
+// expert 0, copies of scales on their own, that a re-read is one (it counts as memory stream), that the loop over groups of a
+// device in an expert-parallel group also passes the groups of those before it (scanned_groups says so).
 // Source: jax-ml/jax pallas megablox; tpu-inference fused_moe_gmm.py, gmm_v2.py @469acb3704. Weights in blocks of 128 count
 // as the blocks of 512 that the stack makes of them when it loads a model: products take them as they are.
 // Compared: five published gmm_v2 times on one TPU7x core (validation/published/README.md).
@@ -33,6 +34,7 @@ constexpr ParameterInfo kParameters[] = {
     {"tile_k", "all of K, halved until the ring fits", "K of a tile", 128, 1 << 20},
     {"ring", "3", "weight tiles on the chip", 1, 64},
     {"metadata_in_kernel", "1", "1: each call scans the groups; 0: one operation before both does", 0, 1},
+    {"scanned_groups", "the resident ones", "groups that a call's table is made from", 1, 1 << 20},
     {"one_hot_tokens", "64", "to so many tokens rows are gathered by a one-hot product, beyond by sparse cores", 0,
      1 << 20},
     {"convert", "0", "1: 8-bit weights are converted to 16 bits before the product, whatever the activations", 0, 1},
@@ -160,7 +162,8 @@ void add_call(Chain& chain, const LowerRequest& request, const Projection& proje
   }
   double call = device.constant(Hw::kSequenceCall);
   if (parameter(request, "metadata_in_kernel", 1) != 0) {
-    call += device.constant(Hw::kSequenceScan) * static_cast<double>(layer.rows.size());
+    const auto groups = static_cast<std::int64_t>(layer.rows.size());
+    call += device.constant(Hw::kSequenceScan) * static_cast<double>(parameter(request, "scanned_groups", groups));
   }
   const ItemClass& first = kernel.classes[kernel.groups.front().item_class];
   set_call(kernel, duration_from_seconds(call) + first_step(device, first));
