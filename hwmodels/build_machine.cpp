@@ -11,9 +11,24 @@ std::int64_t whole(double value) { return static_cast<std::int64_t>(std::llround
 
 constexpr std::int64_t kSharedGranule = 128;  // bytes
 
+// One core without a cache: its kernels run one after another, each with all of the on-chip memory that it asks for.
+// Operations of a compiled program follow each other alike, whatever the launch mode.
+Machine sequential_machine(const HardwareModel& hardware) {
+  Machine machine;
+  machine.units = whole(hardware[Hw::kUnitCount]);
+  machine.unit_capacity = {1, 1, useful_on_chip_bytes(hardware).value(), 1};
+  machine.channels = {{"memory", BytesPerSecond(highest_read_rate(hardware)),
+                       duration_from_seconds(hardware[Hw::kHbmLatency]), hardware[Hw::kHbmKnee]}};
+  machine.memory_write_weight = hardware[Hw::kHbmWriteWeight];
+  machine.launch_stream = machine.launch_graph = machine.launch_programmatic =
+      duration_from_seconds(hardware[Hw::kSequenceOperation]);
+  return machine;
+}
+
 }  // namespace
 
 Machine build_machine(const HardwareModel& hardware) {
+  if (hardware.grid == Grid::kSequential) return sequential_machine(hardware);
   Machine machine;
   machine.units = whole(hardware[Hw::kUnitCount]);
   machine.unit_capacity = {whole(hardware[Hw::kMaxThreads]), whole(hardware[Hw::kRegisters]),
@@ -49,6 +64,12 @@ std::int64_t occupancy(const HardwareModel& hardware, const LaunchShape& shape) 
                            whole(hardware[Hw::kSharedBytes]), whole(hardware[Hw::kMaxItems])};
   return items_per_unit(machine, footprint(hardware, shape));
 }
+
+Bytes useful_on_chip_bytes(const HardwareModel& hardware) {
+  return Bytes(whole(std::floor(hardware[Hw::kVmemCapacity] * hardware[Hw::kVmemUsefulFraction])));
+}
+
+ResourceVector footprint_on_chip(Bytes bytes) { return {0, 0, bytes.value(), 1}; }
 
 double highest_read_rate(const HardwareModel& hardware) {
   return hardware[Hw::kHbmBandwidth] * hardware[Hw::kHbmReadFraction];

@@ -13,14 +13,19 @@ namespace moesim {
 // (workloads/strategies).
 Machine build_machine(const HardwareModel& hardware);
 
-// What a kernel's launch states.
+// Of a core with a sequential grid: on-chip bytes that one kernel's buffers may take, and what a kernel with `bytes` of
+// them states. Such a core holds one item at a time.
+Bytes useful_on_chip_bytes(const HardwareModel& hardware);
+ResourceVector footprint_on_chip(Bytes bytes);
+
+// What a kernel's launch states (parallel grids).
 struct LaunchShape {
   std::int64_t threads = 128;     // per CTA
   std::int64_t registers = 32;    // per thread
   std::int64_t shared_bytes = 0;  // per CTA, static + dynamic
 };
 
-// Rounds to what the device allocates: registers to a granule per warp, on-chip bytes to 128 with the reserved bytes
+// Parallel grids. Rounds to what the device allocates: registers to a granule per warp, on-chip bytes to 128 with the reserved bytes
 // added.
 ResourceVector footprint(const HardwareModel& hardware, const LaunchShape& shape);
 // CTAs that a unit holds; 0: the shape does not fit.

@@ -1,7 +1,7 @@
 // An accelerator as validated numbers, each with its unit, kind and source.
 //
-// A HardwareModel is made only by load_hardware() (loader.h): every number that the schema requires is there and in
-// range. The schema (schema.h) is the one list of all constants: path in the file, dimension, range, meaning.
+// A HardwareModel is made only by load_hardware() (loader.h): every number that the schema requires of its kind of grid is
+// there and in range. The schema (schema.h) is the one list of all constants: path in the file, dimension, range, meaning.
 #pragma once
 
 #include <array>
@@ -65,6 +65,23 @@ enum class Hw : std::size_t {
   kLaunchHost,             // launch.host: host time of one eager launch (queue empty)
   kLaunchPrologue,         // launch.prologue: first CTA on a unit, from its start to its first load (instruction fetch)
   kDispatchInterval,       // launch.dispatch_interval: time between two CTAs that the device starts
+  kVmemCapacity,           // vmem.capacity: on-chip bytes of the unit that programs manage (sequential grids)
+  kVmemUsefulFraction,     // vmem.useful_fraction: share that a kernel's buffers may take
+  kSmemCapacity,           // smem.capacity: scalar memory
+  kMxuCount,               // mxu.count: matrix arrays of the unit
+  kMxuSize,                // mxu.size: rows and columns of the weights that one array holds
+  kMxuWeightRows,          // mxu.weight_rows: 16-bit weight rows a clock that one array takes in
+  kMxuFill,                // mxu.fill: from a product's first row in to its first row out, clocks
+  kTileLanes,              // tile.lanes: values side by side in a register tile
+  kTileRows16,             // tile.rows_16bit: rows of a tile of 16-bit values
+  kTileRows8,              // tile.rows_8bit: rows of a tile of 8-bit values
+  kVectorStore,            // vector.store: 32-bit values a clock that the vector unit can store on the chip
+  kSequenceStep,           // sequence.step: the core's own time for a grid step
+  kSequenceScan,           // sequence.scan: a kernel's scalar work for each resident group
+  kSequenceCall,           // sequence.call: from a kernel's start to its first copy
+  kSequenceOperation,      // sequence.operation: from one operation of a program to the next
+  kSparseCall,             // sparse_core.call: start of a gather or scatter there (absent: no such core)
+  kSparseBandwidth,        // sparse_core.bandwidth: of gathered rows
   kLinkBandwidth,          // link.bandwidth: to other devices, datasheet peak of one direction (absent: no link)
   kLinkReduceLatency,      // link.reduce_latency: an all-reduce of few bytes
   kLinkReduceFraction,     // link.reduce_fraction: rate of a large all-reduce / peak
@@ -74,6 +91,10 @@ enum class Hw : std::size_t {
 };
 inline constexpr std::size_t kHwCount = static_cast<std::size_t>(Hw::kCount);
 
+// How a unit runs a kernel's work items: many at a time on many units, or one after another on one core whose copies
+// run ahead.
+enum class Grid { kParallel, kSequential };
+
 struct Constant {
   double value = 0;  // in the base unit of its dimension (parse_quantity.h)
   SourceKind kind = SourceKind::kAssumed;
@@ -81,11 +102,12 @@ struct Constant {
 };
 
 struct HardwareModel {
-  std::string name;                  // "h200"
-  std::string title;                 // "NVIDIA H200 SXM 141 GB"
-  std::string vendor;                // "NVIDIA"
-  std::string architecture;          // "Hopper sm90"
-  std::string unit_name;             // "SM", "CU"
+  std::string name;          // "h200"
+  std::string title;         // "NVIDIA H200 SXM 141 GB"
+  std::string vendor;        // "NVIDIA"
+  std::string architecture;  // "Hopper sm90"
+  std::string unit_name;     // "SM", "CU", "TensorCore"
+  Grid grid = Grid::kParallel;
   std::vector<std::string> aliases;  // other names that --device accepts, e.g. names in measurements
   std::string notes;
   std::string file;  // path or embedded name it was read from

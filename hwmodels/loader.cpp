@@ -33,10 +33,11 @@ std::pair<std::string, std::string> split_path(const HwEntry& entry) {
   return {path.substr(0, dot), path.substr(dot + 1)};
 }
 
-// The places where constants stand, in the order of the schema.
-std::vector<std::string> group_names() {
+// The places where constants of such a device stand, in the order of the schema.
+std::vector<std::string> group_names(Grid grid) {
   std::vector<std::string> groups;
   for (const HwEntry& entry : hw_schema()) {
+    if (entry.presence(grid) == Presence::kUnknown) continue;
     const std::string group = split_path(entry).first;
     if (std::find(groups.begin(), groups.end(), group) == groups.end()) groups.push_back(group);
   }
@@ -44,16 +45,18 @@ std::vector<std::string> group_names() {
 }
 
 // A group without a required constant may be left out.
-bool is_required(const std::string& group) {
-  const auto in_group = [&](const HwEntry& entry) { return entry.required && split_path(entry).first == group; };
+bool is_required(const std::string& group, Grid grid) {
+  const auto in_group = [&](const HwEntry& entry) {
+    return entry.presence(grid) == Presence::kRequired && split_path(entry).first == group;
+  };
   return std::any_of(hw_schema().begin(), hw_schema().end(), in_group);
 }
 
-std::vector<std::string> leaf_names(const std::string& group) {
+std::vector<std::string> leaf_names(const std::string& group, Grid grid) {
   std::vector<std::string> leaves;
   for (const HwEntry& entry : hw_schema()) {
     const auto [entry_group, leaf] = split_path(entry);
-    if (entry_group == group) leaves.push_back(leaf);
+    if (entry_group == group && entry.presence(grid) != Presence::kUnknown) leaves.push_back(leaf);
   }
   return leaves;
 }
@@ -102,6 +105,19 @@ std::string parse_name(const JsonView& view) {
   return name;
 }
 
+// Files of devices with a parallel grid need not say so.
+Grid parse_grid(const JsonView& root) {
+  if (!root.has("grid")) return Grid::kParallel;
+  const JsonView view = root.at("grid");
+  const std::string text = view.as_string();
+  std::vector<std::string> names;
+  for (const Grid grid : {Grid::kParallel, Grid::kSequential}) {
+    names.emplace_back(grid_name(grid));
+    if (text == names.back()) return grid;
+  }
+  view.fail(fmt::format("one of {}", fmt::join(names, ", ")), nearest_name(text, names));
+}
+
 Constant parse_constant(const JsonView& view, const HwEntry& entry) {
   view.only_keys({"value", "kind", "source"});
   Constant constant;
@@ -116,12 +132,12 @@ Constant parse_constant(const JsonView& view, const HwEntry& entry) {
 // Pairs of which the first may not exceed the second.
 void require_consistent(const HardwareModel& hardware) {
   constexpr std::pair<Hw, Hw> kAtMost[] = {
-      {Hw::kClockSustained, Hw::kClockBoost},
-      {Hw::kSharedMaxPerItem, Hw::kSharedBytes},
-      {Hw::kWarpSize, Hw::kMaxThreads},
-      {Hw::kRegisterGranule, Hw::kRegisters},
+      {Hw::kClockSustained, Hw::kClockBoost}, {Hw::kSharedMaxPerItem, Hw::kSharedBytes},
+      {Hw::kWarpSize, Hw::kMaxThreads},       {Hw::kRegisterGranule, Hw::kRegisters},
+      {Hw::kTileRows16, Hw::kTileRows8},      {Hw::kSmemCapacity, Hw::kVmemCapacity},
   };
   for (const auto& [smaller, larger] : kAtMost) {
+    if (!hardware.has(smaller) || !hardware.has(larger)) continue;
     if (hardware[smaller] <= hardware[larger]) continue;
     const HwEntry& entry = hw_entry(smaller);
     const auto [group, leaf] = split_path(entry);
@@ -155,17 +171,18 @@ std::vector<std::string> device_names() {
 HardwareModel parse_hardware(const std::string& text, const std::string& file_name) {
   const JsonDocument document = JsonDocument::parse(text, file_name);
   const JsonView root = document.root();
-  const std::vector<std::string> groups = group_names();
+  const Grid grid = parse_grid(root);
+  const std::vector<std::string> groups = group_names(grid);
 
-  std::vector<std::string> root_keys = {"schema",       "name",      "title",   "vendor",
-                                        "architecture", "unit_name", "aliases", "notes"};
+  std::vector<std::string> root_keys = {"schema",    "name",    "title", "vendor", "architecture",
+                                        "unit_name", "aliases", "notes", "grid"};
   root_keys.insert(root_keys.end(), groups.begin(), groups.end());
   root.only_keys(root_keys);
   if (const JsonView schema = root.at("schema"); schema.as_string() != kSchema) {
     schema.fail(fmt::format("'{}'", kSchema));
   }
   for (const std::string& group : groups) {
-    if (root.has(group) || is_required(group)) root.at(group).only_keys(leaf_names(group));
+    if (root.has(group) || is_required(group, grid)) root.at(group).only_keys(leaf_names(group, grid));
   }
 
   HardwareModel hardware;
@@ -174,6 +191,7 @@ HardwareModel parse_hardware(const std::string& text, const std::string& file_na
   hardware.vendor = parse_text(root.at("vendor"));
   hardware.architecture = parse_text(root.at("architecture"));
   hardware.unit_name = parse_text(root.at("unit_name"));
+  hardware.grid = grid;
   hardware.notes = root.at("notes").as_string();
   hardware.file = file_name;
   hardware.hash = content_hash(text);
@@ -190,7 +208,9 @@ HardwareModel parse_hardware(const std::string& text, const std::string& file_na
 
   for (const HwEntry& entry : hw_schema()) {
     const auto [group, leaf] = split_path(entry);
-    if (!entry.required && !(root.has(group) && root.at(group).has(leaf))) continue;
+    const Presence presence = entry.presence(grid);
+    if (presence == Presence::kUnknown) continue;
+    if (presence == Presence::kOptional && !(root.has(group) && root.at(group).has(leaf))) continue;
     const JsonView view = root.at(group);
     hardware.constants[static_cast<std::size_t>(entry.id)] = parse_constant(view.at(leaf), entry);
   }
@@ -226,6 +246,7 @@ void apply_override(HardwareModel& hardware, const std::string& assignment) {
   const std::string path = assignment.substr(0, equals);
   std::vector<std::string> paths;
   for (const HwEntry& entry : hw_schema()) {
+    if (entry.presence(hardware.grid) == Presence::kUnknown) continue;
     paths.emplace_back(entry.path);
     if (path != entry.path) continue;
     const double value =

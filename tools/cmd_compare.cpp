@@ -195,8 +195,8 @@ class Routings {
   std::optional<RoutedTrace> trace_;
 };
 
-StrategyChoice single_strategy(const std::string& text) {
-  const std::vector<StrategyChoice> choices = parse_strategies({text});
+StrategyChoice single_strategy(const std::string& text, Grid grid) {
+  const std::vector<StrategyChoice> choices = parse_strategies({text}, grid);
   if (choices.size() == 1) return choices.front();
   throw InputError({"--strategy", "", fmt::format("{} strategies", choices.size()), "one", ""});
 }
@@ -220,7 +220,7 @@ ComparisonRequest request_of(const CompareFlags& flags, const ProfilerTrace& tra
                                           : default_activations(request.model.expert_weights);
   read_shards(flags, trace, layers, request);
   if (flags.concurrency) request.tokens = parse_whole("--concurrency", *flags.concurrency, 1, kMostTokens);
-  if (flags.strategy) request.strategy = single_strategy(*flags.strategy);
+  if (flags.strategy) request.strategy = single_strategy(*flags.strategy, request.hardware.grid);
   if (flags.scope) {
     request.scope = parse_scope(*flags.scope);
     if (*request.scope == Scope::kStep) {

@@ -139,7 +139,8 @@ std::vector<std::string> split_list(const std::string& flag, const std::string& 
   return pieces;
 }
 
-std::vector<StrategyChoice> parse_strategies(const std::vector<std::string>& texts, const std::string& flag) {
+std::vector<StrategyChoice> parse_strategies(const std::vector<std::string>& texts, Grid grid,
+                                             const std::string& flag) {
   std::vector<std::string> names;
   for (const std::string& text : texts) {
     bool first = true;
@@ -149,7 +150,9 @@ std::vector<StrategyChoice> parse_strategies(const std::vector<std::string>& tex
       if (is_parameter) {
         names.back() += (names.back().find(':') == std::string::npos ? ":" : ",") + piece;
       } else if (piece == "all") {
-        for (const Strategy& strategy : strategy_catalogue()) names.emplace_back(strategy.name);
+        for (const Strategy& strategy : strategy_catalogue()) {
+          if (strategy.grid == grid) names.emplace_back(strategy.name);
+        }
       } else {
         names.push_back(piece);
       }

@@ -34,7 +34,7 @@ void LadderFlags::apply(ConcurrencyRequest& request) const {
     }
   }
   if (!ladder) return;
-  const std::vector<StrategyChoice> ends = parse_strategies({*ladder}, kLadderFlag);
+  const std::vector<StrategyChoice> ends = parse_strategies({*ladder}, request.hardware.grid, kLadderFlag);
   const bool has_auto = std::any_of(ends.begin(), ends.end(), [](const auto& end) { return end.strategy == nullptr; });
   if (ends.size() != 2 || has_auto) {
     throw InputError({kLadderFlag, "", fmt::format("'{}'", *ladder),

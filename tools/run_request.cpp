@@ -152,7 +152,9 @@ ConcurrencyRequest request_of(const RequestFlags& flags) {
   ConcurrencyRequest request;
   request.tool_version = kVersion;
   request.concurrencies = parse_concurrencies(flags.concurrency.value_or(kDefaultConcurrency));
-  request.strategies = parse_strategies(flags.strategies.empty() ? std::vector<std::string>{"all"} : flags.strategies);
+  request.hardware = flags.hardware.load(flags.device);
+  request.strategies = parse_strategies(flags.strategies.empty() ? std::vector<std::string>{"all"} : flags.strategies,
+                                        request.hardware.grid);
   request.options.scope = parse_scope(flags.scope);
   request.options.launch = parse_launch(flags.launch);
   request.samples = flags.samples                           ? parse_whole("--samples", *flags.samples, 1, kMostSamples)
@@ -171,7 +173,6 @@ ConcurrencyRequest request_of(const RequestFlags& flags) {
   if (flags.other_weights) set_other_weights(request.model, parse_format(*flags.other_weights, "--other-weights"));
   request.activations = flags.activations ? parse_format(*flags.activations, "--activations")
                                           : default_activations(request.model.expert_weights);
-  request.hardware = flags.hardware.load(flags.device);
   if (flags.clock) request.options.clock_hz = parse_clock(*flags.clock, request.hardware);
   request.overrides = flags.hardware.overrides;
   request.calibration = flags.calibration.load(request.hardware);

@@ -358,6 +358,9 @@ const std::map<std::string, Lower>& benchmarks() {
 LoweredMicro lower_micro(const MicroMeasurement& row, const HardwareModel& hardware) {
   const auto found = benchmarks().find(row.benchmark);
   if (found == benchmarks().end()) return LeftOut{fmt::format("no lowering of benchmark '{}'", row.benchmark)};
+  if (hardware.grid == Grid::kSequential) {
+    return LeftOut{fmt::format("{} is a benchmark of parallel grids", row.benchmark)};
+  }
   const double clock = row.sm_mhz ? *row.sm_mhz * 1e6 : hardware[Hw::kClockBoost];
   LoweredMicro lowered = found->second({row, hardware, Device(hardware, clock)});
   if (const auto* const micro = std::get_if<MicroKernel>(&lowered)) {

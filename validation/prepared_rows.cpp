@@ -49,7 +49,7 @@ Parameters parameters_of(const MoeMeasurement& row, const std::vector<LaunchedKe
   for (const LaunchedKernel& kernel : kernels) {
     if (is_projection(kernel.name)) projections.push_back(&kernel);
   }
-  if (row.strategy.starts_with("grouped_gemm")) {
+  if (row.strategy.starts_with("grouped_gemm") || row.strategy.starts_with("tpu_")) {
     for (const ParameterInfo& info : parse_strategy(row.strategy).strategy->parameters) take(info.name, info.name);
     if (is("instruction", "mma.sync")) parameters["warp_level"] = 1;
   } else if (row.strategy == "stream_gemv") {

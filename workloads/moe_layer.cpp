@@ -35,6 +35,7 @@ MoeLayer shard_layer(const MoeModel& model, const RoutedBatch& batch, WeightForm
   layer.weights = model.expert_weights;
   layer.other_weights = model.other_weights;
   layer.activations = activations;
+  layer.devices = tp * ep;
 
   MOESIM_CHECK(batch.experts >= model.experts);
   const std::vector<std::int64_t> rows = rows_per_expert(batch);

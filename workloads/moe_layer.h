@@ -29,6 +29,7 @@ struct MoeLayer {
   std::vector<std::int64_t> token_picks;  // local picks of each token
   std::int64_t picks = 0;                 // sum of rows
   std::int64_t active = 0;                // experts with rows
+  std::int64_t devices = 1;               // that share the layer, this one included
 
   [[nodiscard]] std::int64_t expert_hidden() const { return latent > 0 ? latent : hidden; }
   [[nodiscard]] std::int64_t up_width() const { return gated ? 2 * intermediate : intermediate; }

@@ -74,6 +74,7 @@ Value parse_choice(const char* flag, const std::string& text,
 
 Lowered lower_layer(const MoeLayer& layer, const HardwareModel& hardware, const StrategyChoice& choice,
                     const PredictOptions& options) {
+  if (std::optional<Infeasible> reason = wrong_grid(*choice.strategy, hardware)) return std::move(*reason);
   const double clock = options.clock_hz.value_or(hardware[Hw::kClockBoost]);
   const Parameters parameters = parameters_of(choice, layer);
   const Implementation* implementation = implementation_of(choice, options.calibration, layer.weights);
@@ -103,6 +104,7 @@ Prediction simulate_plan(const ExecutionPlan& plan, const HardwareModel& hardwar
 }
 
 PredictionOrInfeasible best_strategy(
+    const HardwareModel& hardware,
     const std::function<PredictionOrInfeasible(const StrategyChoice&, const PredictOptions&)>& predict_one,
     const PredictOptions& options) {
   PredictOptions unheard = options;
@@ -110,6 +112,7 @@ PredictionOrInfeasible best_strategy(
   std::optional<Prediction> best;
   std::string reasons;
   for (const Strategy& strategy : strategy_catalogue()) {
+    if (strategy.grid != hardware.grid) continue;
     const StrategyChoice candidate{&strategy, {}, "", strategy.name};
     PredictionOrInfeasible one = predict_one(candidate, unheard);
     if (const auto* infeasible = std::get_if<Infeasible>(&one)) {
@@ -128,7 +131,7 @@ PredictionOrInfeasible predict(const MoeLayer& layer, const HardwareModel& hardw
   const auto one = [&](const StrategyChoice& of, const PredictOptions& with) {
     return predict_one(layer, hardware, of, with);
   };
-  return choice.strategy == nullptr ? best_strategy(one, options) : one(choice, options);
+  return choice.strategy == nullptr ? best_strategy(hardware, one, options) : one(choice, options);
 }
 
 const Implementation* implementation_of(const StrategyChoice& choice, const Calibration* calibration,

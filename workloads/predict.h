@@ -55,12 +55,13 @@ PredictionOrInfeasible predict(const MoeLayer& layer, const HardwareModel& hardw
                                const PredictOptions& options = {});
 
 // What predict() is made of: a layer as the choice's strategy lowers it, with its parameters and fitted constants; a plan's
-// figures, without bound and names; and the fastest of all strategies with default parameters, or all reasons (a listener
-// hears the fastest only).
+// figures, without bound and names; and the fastest of the strategies for the device's grid with default parameters, or all
+// reasons (a listener hears the fastest only).
 Lowered lower_layer(const MoeLayer& layer, const HardwareModel& hardware, const StrategyChoice& choice,
                     const PredictOptions& options);
 Prediction simulate_plan(const ExecutionPlan& plan, const HardwareModel& hardware, const PredictOptions& options);
 PredictionOrInfeasible best_strategy(
+    const HardwareModel& hardware,
     const std::function<PredictionOrInfeasible(const StrategyChoice&, const PredictOptions&)>& predict_one,
     const PredictOptions& options);
 

@@ -30,7 +30,7 @@ ChannelArray bytes_reaching(const Machine& machine, const ItemClass& item, const
 
 double FlowPhysics::floor(double sharing) const {
   double least = std::max(chain(), issue);
-  for (const double seconds : pipe_seconds) least = std::max(least, sharing * seconds);
+  for (const double seconds : pipe_seconds) least = std::max(least, sequence + sharing * seconds);
   return least;
 }
 
@@ -42,11 +42,14 @@ FlowPhysics make_physics(const Machine& machine, const ItemClass& item, const Mi
   physics.pipe_seconds = item.pipe_seconds;
   physics.useful_share = item.useful_share;
   const bool any_in_flight = without.has(Effect::kInFlight);
+  physics.stationary_share = item.stationary_share;
+  physics.sequence = without.has(Effect::kSerialStep) ? 0 : to_seconds(item.step_sequence);
   physics.issue = any_in_flight ? 0 : to_seconds(item.step_issue);
   physics.load = any_in_flight ? 0 : to_seconds(item.load_latency);
   physics.reread = reread;
   if (without.has(Effect::kPadding)) {
-    physics.pipe_seconds[index(PipeKind::kMatrix)] *= item.useful_share;
+    physics.pipe_seconds[index(PipeKind::kMatrix)] *=
+        item.stationary_share + (1 - item.stationary_share) * item.useful_share;
     physics.useful_share = 1;
   }
   if (without.has(Effect::kMatrix)) physics.pipe_seconds[index(PipeKind::kMatrix)] = 0;
@@ -78,7 +81,8 @@ FlowPhysics make_physics(const Machine& machine, const ItemClass& item, const Mi
     for (std::size_t j = 0; j < memory; ++j) flow.bytes[j] = flow.queue[j] = 0;
   }
   flow.serial = physics.issue + physics.load + (without.has(Effect::kSerialStep) ? 0 : to_seconds(item.step_latency));
-  flow.stages = std::min(item.stages, steps) * (any_in_flight ? kAnyInFlight : 1);
+  flow.stages = item.ring_spans_items ? item.stages : std::min(item.stages, steps);
+  if (any_in_flight) flow.stages *= kAnyInFlight;
   return physics;
 }
 
@@ -133,11 +137,17 @@ std::array<double, kBlameCount> blame_shares(const FlowPhysics& physics, double 
     give(Blame::kUnderfilled, 1);
   } else if (chain >= floor) {
     give(Blame::kSerialStep, 1);
-  } else if (pipes[index(PipeKind::kMatrix)] >= busiest) {
-    give(Blame::kMatrix, physics.useful_share);
-    give(Blame::kPadding, 1 - physics.useful_share);
   } else {
-    give(pipes[index(PipeKind::kVector)] >= busiest ? Blame::kVector : Blame::kCacheBandwidth, 1);
+    const double sequence = physics.sequence / floor, work = 1 - sequence;
+    give(Blame::kSerialStep, sequence);
+    if (pipes[index(PipeKind::kMatrix)] >= busiest) {
+      const double rows = work * (1 - physics.stationary_share);
+      give(Blame::kWeightLoad, work * physics.stationary_share);
+      give(Blame::kMatrix, rows * physics.useful_share);
+      give(Blame::kPadding, rows * (1 - physics.useful_share));
+    } else {
+      give(pipes[index(PipeKind::kVector)] >= busiest ? Blame::kVector : Blame::kCacheBandwidth, work);
+    }
   }
   return shares;
 }

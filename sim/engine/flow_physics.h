@@ -21,8 +21,10 @@ struct FlowPhysics {
   double steps = 1;  // K-steps of an item (fractional when items are cut for an ablation)
   std::array<double, kPipeCount> pipe_seconds{};
   double useful_share = 1;
-  double issue = 0;  // seconds
-  double load = 0;   // seconds: of the loads beyond the channels' latency
+  double stationary_share = 0;
+  double sequence = 0;  // seconds
+  double issue = 0;     // seconds
+  double load = 0;      // seconds: of the loads beyond the channels' latency
   bool reread = false;
   friend bool operator==(const FlowPhysics&, const FlowPhysics&) = default;
 

@@ -2,7 +2,8 @@
 //
 // What it models: items of a class share channels, pipes and slots alike (machine.h, kernel.h). A class of active items
 // has one progress rate v = 1 / (steps * step time) with
-//     step time = max( (step_issue + load_latency + L + step_latency) / stages, step_latency, step_issue, sharing * pipe_seconds )
+//     step time = max( (step_issue + load_latency + L + step_latency) / stages, step_latency, step_issue,
+//                      step_sequence + sharing * pipe_seconds )
 // L: mean latency of a step's loads at the channels' present use; sharing: items on the unit that use the pipe. Rates
 // change only when a cohort starts or ends, so an event costs the same however many items are active. What it leaves
 // out: the order of bytes within a step, DRAM pages and refresh, unit-to-unit distance, clusters' placement; a

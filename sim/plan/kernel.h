@@ -41,13 +41,18 @@ struct ItemClass {
   Bytes write;             // per item
   std::array<double, kPipeCount> pipe_seconds{};  // per step, of a pipe that the item has for itself
   double useful_share = 1;                        // matrix rows asked for / rows issued, [0, 1]
-  Duration step_latency;     // dependent chain of one step after its data are there (convert, multiply, accumulate)
-  Duration load_latency;     // what these loads take beyond the channels' latency (asynchronous copies, their wait)
-  Duration step_issue;       // issuing the load instructions of one step
-  Duration first_prologue;   // before the others, for the first item on a slot (instructions not yet cached)
-  Duration prologue_before;  // before the dependency wait
-  Duration prologue_after;   // after it
-  Duration tile_prologue;    // persistent schedule: instead of the prologues, for items after the first on a slot
+  // Share of the matrix pipe's time that it waits for its stationary operand, [0, 1]; the rest is divided by
+  // useful_share.
+  double stationary_share = 0;
+  Duration step_latency;   // dependent chain of one step after its data are there (convert, multiply, accumulate)
+  Duration load_latency;   // what these loads take beyond the channels' latency (asynchronous copies, their wait)
+  Duration step_issue;     // issuing the load instructions of one step
+  Duration step_sequence;  // an in-order core's own time for a step, in which its pipes stand still
+  bool ring_spans_items = false;  // stages go on from one item of a slot to the next: fewer steps do not drain them
+  Duration first_prologue;        // before the others, for the first item on a slot (instructions not yet cached)
+  Duration prologue_before;       // before the dependency wait
+  Duration prologue_after;        // after it
+  Duration tile_prologue;         // persistent schedule: instead of the prologues, for items after the first on a slot
   Duration epilogue;
   double useful_flops = 0, issued_flops = 0;  // of an item; opaque to the engine, for timelines
 };

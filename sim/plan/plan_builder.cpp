@@ -14,9 +14,10 @@ void check_class(const ItemClass& c) {
   MOESIM_CHECK(c.read >= Bytes(0) && c.resident_read >= Bytes(0) && c.write >= Bytes(0));
   MOESIM_CHECK(c.first_share > 0 && c.first_share <= 1);
   MOESIM_CHECK(c.useful_share >= 0 && c.useful_share <= 1);
+  MOESIM_CHECK(c.stationary_share >= 0 && c.stationary_share <= 1);
   for (const double seconds : c.pipe_seconds) MOESIM_CHECK(seconds >= 0);
-  for (const Duration d : {c.step_latency, c.load_latency, c.step_issue, c.first_prologue, c.prologue_before,
-                           c.prologue_after, c.tile_prologue, c.epilogue}) {
+  for (const Duration d : {c.step_latency, c.load_latency, c.step_issue, c.step_sequence, c.first_prologue,
+                           c.prologue_before, c.prologue_after, c.tile_prologue, c.epilogue}) {
     MOESIM_CHECK(d >= Duration(0));
   }
 }

@@ -18,6 +18,7 @@ constexpr std::array<Names, kBlameCount> kNames = {{
     {"cache bandwidth", "cache_bandwidth"},
     {"matrix", "matrix"},
     {"padding", "padding"},
+    {"weight load", "weight_load"},
     {"vector and dequantise", "vector"},
     {"serial K-step", "serial_step"},
     {"imbalance and tail", "tail"},

@@ -19,13 +19,14 @@ enum class Blame : std::size_t {
   kCacheBandwidth,   // a cache or the load port delivers as fast as it can
   kMatrix,           // matrix products of rows that were asked for
   kPadding,          // matrix products of rows that nobody asked for
+  kWeightLoad,       // the matrix pipe takes its stationary operand in, longer than its rows take to pass
   kVector,           // dequantise, scale, multiply on the vector pipe
-  kSerialStep,       // dependent chain of a K-step
+  kSerialStep,       // dependent chain of a K-step; an in-order core's own time for a grid step
   kTail,             // slots idle while the last items run
   kSynchronisation,  // items waiting for other items or for a kernel's end
   kHelper,           // everything but launch in helper kernels
 };
-inline constexpr std::size_t kBlameCount = 13;
+inline constexpr std::size_t kBlameCount = 14;
 
 std::string_view blame_name(Blame blame);  // "memory stream"
 std::string_view blame_key(Blame blame);   // "memory_stream", for JSON and CSV

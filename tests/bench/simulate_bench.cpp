@@ -64,6 +64,7 @@ void lower_layer(benchmark::State& state, const std::string& model, const Strate
 [[maybe_unused]] const bool kRegistered = [] {
   for (const char* model : {"qwen3.5-397b-a17b", "qwen3.5-397b-a17b-fp8"}) {
     for (const Strategy& strategy : strategy_catalogue()) {
+      if (strategy.grid == Grid::kSequential) continue;
       for (const std::int64_t tokens : {1, 8, 64}) {
         const std::string point = fmt::format("{}/{}/{}", model, strategy.name, tokens);
         benchmark::RegisterBenchmark(("predict/" + point).c_str(), predict_layer, std::string(model),

@@ -74,7 +74,7 @@ TEST(Devices, OneInFullHasValueKindAndSourceOfEveryConstant) {
     }
   }
   for (const HwEntry& entry : hw_schema()) {
-    if (!entry.required) continue;
+    if (entry.presence(Grid::kParallel) != Presence::kRequired) continue;
     EXPECT_THAT(paths, Contains(entry.path));
   }
 }

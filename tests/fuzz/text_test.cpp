@@ -109,22 +109,26 @@ TEST(Fuzz, DevicesAtTheEndsOfTheirRanges) {
   model.topk = 2;
   const MoeLayer layer = shard_layer(model, draw_batch({}, 8, 2, 3, 1, 0), model.expert_weights, 1, 1);
   int feasible = 0;
-  for (const HwEntry& entry : hw_schema()) {
-    for (const double value : {entry.min, entry.max}) {
-      HardwareModel changed = h200;
-      changed.constants[static_cast<std::size_t>(entry.id)] = Constant{value, SourceKind::kOverride, "test"};
-      for (const Strategy& strategy : strategy_catalogue()) {
-        SCOPED_TRACE(std::string(entry.path) + " = " + std::to_string(value) + ", " + strategy.name);
-        try {
-          const PredictionOrInfeasible result = predict(layer, changed, {&strategy, {}, "", strategy.name}, {});
-          const auto* prediction = std::get_if<Prediction>(&result);
-          if (prediction == nullptr) continue;
-          ++feasible;
-          EXPECT_EQ(sum(prediction->attribution), prediction->time);
-          EXPECT_GE(prediction->time, prediction->bound);
-          EXPECT_GT(prediction->time, Duration(0));
-        } catch (const std::exception& error) {
-          ADD_FAILURE() << error.what();
+  for (const HardwareModel& base : {h200, load_hardware("tpu7x")}) {
+    for (const HwEntry& entry : hw_schema()) {
+      if (entry.presence(base.grid) == Presence::kUnknown) continue;
+      for (const double value : {entry.min, entry.max}) {
+        HardwareModel changed = base;
+        changed.constants[static_cast<std::size_t>(entry.id)] = Constant{value, SourceKind::kOverride, "test"};
+        for (const Strategy& strategy : strategy_catalogue()) {
+          SCOPED_TRACE(base.name + " " + std::string(entry.path) + " = " + std::to_string(value) + ", " +
+                       strategy.name);
+          try {
+            const PredictionOrInfeasible result = predict(layer, changed, {&strategy, {}, "", strategy.name}, {});
+            const auto* prediction = std::get_if<Prediction>(&result);
+            if (prediction == nullptr) continue;
+            ++feasible;
+            EXPECT_EQ(sum(prediction->attribution), prediction->time);
+            EXPECT_GE(prediction->time, prediction->bound);
+            EXPECT_GT(prediction->time, Duration(0));
+          } catch (const std::exception& error) {
+            ADD_FAILURE() << error.what();
+          }
         }
       }
     }

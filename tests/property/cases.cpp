@@ -97,7 +97,9 @@ const HardwareModel& device(const std::string& name) {
 std::vector<Pair> all_pairs() {
   std::vector<Pair> pairs;
   for (const Strategy& strategy : strategy_catalogue()) {
-    for (const std::string& name : device_names()) pairs.push_back({strategy.name, name});
+    for (const std::string& name : device_names()) {
+      if (device(name).grid == strategy.grid) pairs.push_back({strategy.name, name});
+    }
   }
   return pairs;
 }

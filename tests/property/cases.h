@@ -51,7 +51,7 @@ struct Pair {
   std::string strategy, device;
 };
 inline void PrintTo(const Pair& pair, std::ostream* out) { *out << pair.strategy << " on " << pair.device; }
-// Every strategy on every device file.
+// Every strategy on every device file with its kind of grid.
 std::vector<Pair> all_pairs();
 std::string pair_name(const Pair& pair);  // fit for a test's name
 

@@ -12,6 +12,7 @@
 #include <map>
 #include <stdexcept>
 
+#include "hwmodels/build_machine.h"
 #include "hwmodels/loader.h"
 #include "hwmodels/schema.h"
 
@@ -66,6 +67,7 @@ TEST_P(DeviceFileTest, every_constant_has_a_source_that_can_be_looked_up) {
 }
 
 TEST_P(DeviceFileTest, memory_and_cache_rates_are_in_order) {
+  if (hw.grid == Grid::kSequential) GTEST_SKIP() << "has none of these";
   EXPECT_LT(achieved_read_rate(hw), hw[Hw::kHbmBandwidth]);
   EXPECT_GT(hw[Hw::kLlcBandwidth], achieved_read_rate(hw));
   // No cache delivers more than all units together can take.
@@ -85,12 +87,27 @@ TEST_P(DeviceFileTest, narrower_products_are_not_slower) {
   }
 }
 
+// A core's arrays take whole rows of activations a clock, and its buffers leave some on-chip memory.
+TEST_P(DeviceFileTest, arrays_and_on_chip_memory_are_whole) {
+  if (hw.grid == Grid::kParallel) GTEST_SKIP() << "has none of these";
+  EXPECT_LT(achieved_read_rate(hw), hw[Hw::kHbmBandwidth]);
+  const double row = 2 * hw[Hw::kMxuCount] * hw[Hw::kMxuSize] * hw[Hw::kMxuSize];
+  EXPECT_EQ(std::fmod(hw[Hw::kMatrixBf16], row), 0);
+  EXPECT_LE(hw[Hw::kMxuWeightRows], hw[Hw::kMatrixBf16] / row);
+  EXPECT_LE(hw[Hw::kTileRows16], hw[Hw::kTileRows8]);
+  EXPECT_EQ(hw.has(Hw::kSparseCall), hw.has(Hw::kSparseBandwidth));
+  EXPECT_EQ(build_machine(hw).caches.size(), 0U);
+  EXPECT_LT(useful_on_chip_bytes(hw).as_double(), hw[Hw::kVmemCapacity]);
+}
+
 TEST_P(DeviceFileTest, launches_are_in_order) {
+  if (hw.grid == Grid::kSequential) GTEST_SKIP() << "has none of these";
   EXPECT_LE(hw[Hw::kLaunchProgrammatic], hw[Hw::kLaunchGraph]);
   EXPECT_LE(hw[Hw::kLaunchGraph], hw[Hw::kLaunchStream]);
 }
 
 TEST_P(DeviceFileTest, a_full_unit_can_be_launched) {
+  if (hw.grid == Grid::kSequential) GTEST_SKIP() << "has none of these";
   EXPECT_LE(hw[Hw::kSharedMaxPerItem] + hw[Hw::kSharedReserved], hw[Hw::kSharedBytes]);
   EXPECT_EQ(std::fmod(hw[Hw::kMaxThreads], hw[Hw::kWarpSize]), 0);
   EXPECT_EQ(std::fmod(hw[Hw::kRegisters], hw[Hw::kRegisterGranule]), 0);

@@ -24,8 +24,10 @@ using ::testing::IsEmpty;
 // A device file as text, piece by piece, so that a test spoils exactly one. The constants hold their largest value.
 class DeviceText {
  public:
-  DeviceText() {
+  explicit DeviceText(Grid grid = Grid::kParallel) {
+    if (grid == Grid::kSequential) head("grid", R"("sequential")");
     for (const HwEntry& entry : hw_schema()) {
+      if (entry.presence(grid) == Presence::kUnknown) continue;
       const bool plain = entry.dimension == Dimension::kDimensionless;
       const std::string value = format_quantity(entry.max, entry.dimension);
       constants_[entry.path] = constant(plain ? value : fmt::format("\"{}\"", value));
@@ -104,7 +106,9 @@ TEST(ParseHardware, reads_every_part_of_a_file) {
   EXPECT_THAT(hardware.aliases, ::testing::ElementsAre("tc"));
   EXPECT_THAT(hardware.notes, IsEmpty());
   EXPECT_EQ(hardware.file, "test.json");
+  EXPECT_EQ(hardware.grid, Grid::kParallel);
   for (const HwEntry& entry : hw_schema()) {
+    if (entry.presence(Grid::kParallel) == Presence::kUnknown) continue;
     ASSERT_TRUE(hardware.has(entry.id)) << entry.path;
     if (entry.id == Hw::kHbmBandwidth) continue;
     EXPECT_DOUBLE_EQ(hardware[entry.id], entry.max) << entry.path;
@@ -134,19 +138,40 @@ TEST(ParseHardware, takes_every_kind_that_a_file_may_hold) {
 }
 
 TEST(ParseHardware, optional_constants_may_be_absent_and_required_ones_may_not) {
-  for (const HwEntry& entry : hw_schema()) {
-    const DeviceText text = DeviceText().remove(entry.path);
-    if (entry.required) {
-      const std::string path = entry.path;
-      const InputProblem problem = problem_of(text);
-      EXPECT_EQ(problem.where, "/" + path.substr(0, path.find('.')));
-      EXPECT_THAT(problem.expected, HasSubstr(path.substr(path.find('.') + 1)));
-    } else {
-      const HardwareModel hardware = parse(text);
-      EXPECT_FALSE(hardware.has(entry.id)) << entry.path;
-      EXPECT_THROW((void)hardware[entry.id], std::logic_error) << entry.path;
+  for (const Grid grid : {Grid::kParallel, Grid::kSequential}) {
+    for (const HwEntry& entry : hw_schema()) {
+      if (entry.presence(grid) == Presence::kUnknown) continue;
+      const DeviceText text = DeviceText(grid).remove(entry.path);
+      if (entry.presence(grid) == Presence::kRequired) {
+        const std::string path = entry.path, group = path.substr(0, path.find('.'));
+        const InputProblem problem = problem_of(text);
+        // A group of one constant is gone with it.
+        const bool whole_group = text.str().find(fmt::format("\"{}\": {{", group)) == std::string::npos;
+        EXPECT_EQ(problem.where, whole_group ? "" : "/" + group) << path;
+        EXPECT_THAT(problem.expected, HasSubstr(whole_group ? group : path.substr(path.find('.') + 1)));
+      } else {
+        const HardwareModel hardware = parse(text);
+        EXPECT_FALSE(hardware.has(entry.id)) << entry.path;
+        EXPECT_THROW((void)hardware[entry.id], std::logic_error) << entry.path;
+      }
     }
   }
+}
+
+TEST(ParseHardware, a_grid_is_of_one_kind_and_has_the_constants_of_that_kind) {
+  EXPECT_EQ(parse(DeviceText().head("grid", R"("parallel")")).grid, Grid::kParallel);
+  EXPECT_EQ(parse(DeviceText(Grid::kSequential)).grid, Grid::kSequential);
+  const InputProblem misspelt = problem_of(DeviceText().head("grid", R"("sequental")"));
+  EXPECT_EQ(misspelt.where, "/grid");
+  EXPECT_EQ(misspelt.nearest, "sequential");
+  // A constant of the other kind is an unknown key, in the file and to --set.
+  EXPECT_THAT(problem_of(DeviceText(Grid::kSequential).set("llc.capacity", DeviceText::constant("\"1 MiB\""))).found,
+              HasSubstr("llc"));
+  EXPECT_THAT(problem_of(DeviceText().set("mxu.count", DeviceText::constant("2"))).found, HasSubstr("mxu"));
+  HardwareModel hardware = parse(DeviceText(Grid::kSequential));
+  EXPECT_THAT(problem_of([&] { apply_override(hardware, "launch.graph=1us"); }).found, HasSubstr("launch.graph"));
+  apply_override(hardware, "sequence.step=1us");
+  EXPECT_DOUBLE_EQ(hardware[Hw::kSequenceStep], 1e-6);
 }
 
 TEST(ParseHardware, a_group_of_optional_constants_may_be_absent) {
@@ -298,7 +323,7 @@ TEST(ApplyOverride, replaces_one_number_and_says_so) {
   EXPECT_EQ(constant_of(hardware, Hw::kHbmBandwidth).kind, SourceKind::kOverride);
   EXPECT_EQ(constant_of(hardware, Hw::kHbmBandwidth).source, "--set");
   for (const HwEntry& entry : hw_schema()) {
-    if (entry.id == Hw::kHbmBandwidth) continue;
+    if (entry.id == Hw::kHbmBandwidth || entry.presence(hardware.grid) == Presence::kUnknown) continue;
     EXPECT_EQ(hardware[entry.id], before[entry.id]) << entry.path;
   }
   apply_override(hardware, "unit.count=100");
@@ -329,7 +354,10 @@ TEST(ApplyOverride, wrong_assignments_change_nothing) {
   EXPECT_EQ(problem("unit.count=0").where, "unit.count");
   EXPECT_EQ(problem("unit.count=1.5").where, "unit.count");
   EXPECT_EQ(problem("unit.count=132 SM").where, "unit.count");
-  for (const HwEntry& entry : hw_schema()) EXPECT_EQ(constant_of(hardware, entry.id).kind, SourceKind::kPublished);
+  for (const HwEntry& entry : hw_schema()) {
+    if (entry.presence(hardware.grid) == Presence::kUnknown) continue;
+    EXPECT_EQ(constant_of(hardware, entry.id).kind, SourceKind::kPublished);
+  }
 }
 
 TEST(Schema, paths_are_unique_and_ranges_are_ranges) {

@@ -82,7 +82,8 @@ void ImportBuilder::add(MoeMeasurement row, const std::string& where) {
     const MoeLayer layer = shard_layer(model, batch, activations, row.tp, row.ep);
     row.mean_active_experts += static_cast<double>(layer.active) / static_cast<double>(batches.size());
   }
-  row.warm = row.warm && active_weight_bytes(row) < source_.hardware[Hw::kLlcCapacity];
+  const bool cached = source_.hardware.has(Hw::kLlcCapacity);
+  row.warm = row.warm && cached && active_weight_bytes(row) < source_.hardware[Hw::kLlcCapacity];
   result_.warm += row.warm ? 1 : 0;
   result_.rows.push_back(std::move(row));
 }

@@ -65,11 +65,15 @@ PredictionOrInfeasible predict_one(const DecodeStep& step, const HardwareModel& 
 
 PredictionOrInfeasible predict_step(const DecodeStep& step, const HardwareModel& hardware, const StrategyChoice& choice,
                                     const PredictOptions& options) {
+  if (hardware.grid == Grid::kSequential) {
+    return Infeasible{fmt::format("a whole step is not simulated on a sequential grid, as {} has: its MoE layers are",
+                                  hardware.name)};
+  }
   if (std::optional<Infeasible> reason = memory_shortage(step, hardware)) return std::move(*reason);
   const auto one = [&](const StrategyChoice& of, const PredictOptions& with) {
     return predict_one(step, hardware, of, with);
   };
-  return choice.strategy == nullptr ? best_strategy(one, options) : one(choice, options);
+  return choice.strategy == nullptr ? best_strategy(hardware, one, options) : one(choice, options);
 }
 
 Duration step_bound(const DecodeStep& step, const HardwareModel& hardware, const PredictOptions& options,

@@ -144,6 +144,22 @@ void Chain::add(Kernel kernel, const LaunchShape& shape) {
     return;
   }
   kernel.footprint = footprint(request_.hardware, shape);
+  append_kernel(std::move(kernel));
+}
+
+void Chain::add_sequential(Kernel kernel, Bytes on_chip) {
+  if (!wants(kernel.stage) || !infeasible_.empty()) return;
+  const Bytes room = useful_on_chip_bytes(request_.hardware);
+  if (on_chip > room) {
+    infeasible_ = fmt::format("{}: buffers of {} bytes do not fit the {} on-chip bytes of a {} of {}", kernel.name,
+                              on_chip.value(), room.value(), request_.hardware.unit_name, request_.hardware.name);
+    return;
+  }
+  kernel.footprint = footprint_on_chip(on_chip);
+  append_kernel(std::move(kernel));
+}
+
+void Chain::append_kernel(Kernel kernel) {
   apply_constants(kernel, request_.constants);
   const KernelId id = builder_.add_kernel(std::move(kernel));
   if (last_) builder_.add_dependence(*last_, id);

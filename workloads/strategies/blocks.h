@@ -51,10 +51,14 @@ void label_experts(Kernel& kernel, const MoeLayer& layer, LabelOrder order);
 // Kernels of one queue, each after the one before. Leaves out kernels of other stages when only one stage is asked for.
 class Chain {
  public:
-  explicit Chain(const LowerRequest& request) : request_(request), builder_(request.launch) {}
+  // A compiled program on a sequential grid has one way for an operation to follow another.
+  explicit Chain(const LowerRequest& request)
+      : request_(request), builder_(request.hardware.grid == Grid::kSequential ? LaunchMode::kGraph : request.launch) {}
   RegionId region(std::string name, Bytes bytes) { return builder_.add_region(std::move(name), bytes); }
   // Nothing when the kernel does not fit a unit; the reason is kept.
   void add(Kernel kernel, const LaunchShape& shape);
+  // The same on a sequential grid, with `on_chip` bytes of buffers.
+  void add_sequential(Kernel kernel, Bytes on_chip);
   // The kernels of a plan that is a chain too.
   // Kernels from now on are of this layer of a model (-1: of none).
   void begin_layer(std::int32_t layer) { builder_.begin_layer(layer); }
@@ -64,6 +68,8 @@ class Chain {
   Lowered seal();
 
  private:
+  void append_kernel(Kernel kernel);
+
   const LowerRequest& request_;
   PlanBuilder builder_;
   std::optional<KernelId> last_;

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <string_view>
 
+#include "hwmodels/schema.h"
 #include "sim/io/input_error.h"
 #include "workloads/strategies/stack_profiles.h"
 
@@ -21,8 +22,15 @@ constexpr const char* kImplementation = "implementation";
 
 // In a function, so that it is there whenever it is asked for, from static initialisers too.
 std::span<const Strategy> strategy_catalogue() {
-  static const Strategy kAll[] = {kExpertLoop, kGroupedGemm, kGroupedGemmPersistent, kGatherGemv, kStreamGemv};
+  static const Strategy kAll[] = {kExpertLoop, kGroupedGemm, kGroupedGemmPersistent, kGatherGemv, kStreamGemv,
+                                  kTpuGmm,     kTpuStream};
   return kAll;
+}
+
+std::optional<Infeasible> wrong_grid(const Strategy& strategy, const HardwareModel& hardware) {
+  if (strategy.grid == hardware.grid) return std::nullopt;
+  return Infeasible{fmt::format("made for a {} grid; {} has a {} one", grid_name(strategy.grid), hardware.name,
+                                grid_name(hardware.grid))};
 }
 
 void check_parameters(const Strategy& strategy, const Parameters& parameters, const std::string& flag) {

@@ -90,6 +90,9 @@ Lowered lower(const LowerRequest& request) {
 
 constinit const Strategy kExpertLoop = {"expert_loop",
                                         "one dense product per active expert and projection, each its own launch",
-                                        "framework eager loop, cuBLAS", kParameters, lower};
+                                        "framework eager loop, cuBLAS",
+                                        kParameters,
+                                        Grid::kParallel,
+                                        lower};
 
 }  // namespace moesim

@@ -153,6 +153,9 @@ Lowered lower(const LowerRequest& request) {
 
 constinit const Strategy kGatherGemv = {"gather_gemv",
                                         "copy the selected experts' weights, then a batched matrix-vector product",
-                                        "PyTorch index_select + bmm", kParameters, lower};
+                                        "PyTorch index_select + bmm",
+                                        kParameters,
+                                        Grid::kParallel,
+                                        lower};
 
 }  // namespace moesim

@@ -123,7 +123,11 @@ Lowered lower(const LowerRequest& asked) {
 }  // namespace
 
 constinit const Strategy kGroupedGemm = {
-    "grouped_gemm", "row-padded tiles, one item per (row block, N block), one launch per projection",
-    "Triton fused MoE (vLLM, SGLang)", kParameters, lower};
+    "grouped_gemm",
+    "row-padded tiles, one item per (row block, N block), one launch per projection",
+    "Triton fused MoE (vLLM, SGLang)",
+    kParameters,
+    Grid::kParallel,
+    lower};
 
 }  // namespace moesim

@@ -117,7 +117,11 @@ Lowered lower(const LowerRequest& request) {
 }  // namespace
 
 constinit const Strategy kGroupedGemmPersistent = {
-    "grouped_gemm_persistent", "one CTA a unit walks the tiles of all groups, descriptor change per tile",
-    "CUTLASS grouped GEMM, torch grouped_mm", kParameters, lower};
+    "grouped_gemm_persistent",
+    "one CTA a unit walks the tiles of all groups, descriptor change per tile",
+    "CUTLASS grouped GEMM, torch grouped_mm",
+    kParameters,
+    Grid::kParallel,
+    lower};
 
 }  // namespace moesim

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -53,10 +54,13 @@ struct Strategy {
   const char* summary;
   const char* counterpart;  // real kernels of this structure
   std::span<const ParameterInfo> parameters;
+  Grid grid;  // of the devices that it can be lowered for
   Lowered (*lower)(const LowerRequest&);
 };
 
 std::span<const Strategy> strategy_catalogue();
+// Why a strategy cannot run there at all: it is written for the other kind of grid.
+std::optional<Infeasible> wrong_grid(const Strategy& strategy, const HardwareModel& hardware);
 
 struct StackProfile;
 

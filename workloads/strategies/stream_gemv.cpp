@@ -180,7 +180,11 @@ Lowered lower(const LowerRequest& request) {
 }  // namespace
 
 constinit const Strategy kStreamGemv = {
-    "stream_gemv", "each item streams weight rows of one pick straight to registers; no copy, no padding",
-    "warp decode, gather fused into GEMV", kParameters, lower};
+    "stream_gemv",
+    "each item streams weight rows of one pick straight to registers; no copy, no padding",
+    "warp decode, gather fused into GEMV",
+    kParameters,
+    Grid::kParallel,
+    lower};
 
 }  // namespace moesim
