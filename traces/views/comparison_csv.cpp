@@ -51,13 +51,14 @@ void write_comparison_csv(const Comparison& comparison, std::ostream& out) {
       write_line(comparison, section, row.stages.name(), row.measured, row.simulated, out);
     }
     const SimulatedLayer* layer = section.layer();
-    const auto total = [&](const char* name, const MeasuredTime& measured, Duration simulated) {
+    const auto total = [&](const char* name, const MeasuredTime& measured, Duration simulated,
+                           std::optional<Blame> limit = std::nullopt) {
       std::optional<SimulatedStage> stage;
-      if (layer != nullptr) stage = SimulatedStage{simulated, 0, layer->limited_by, 0};
+      if (layer != nullptr) stage = SimulatedStage{simulated, 0, limit.value_or(layer->limited_by), 0};
       write_line(comparison, section, name, MeasuredStage{measured, 0}, stage, out);
     };
     total("all", section.busy, layer ? layer->busy : Duration());
-    total("gaps", section.gaps, layer ? layer->gaps() : Duration());
+    total("gaps", section.gaps, layer ? layer->gaps() : Duration(), Blame::kLaunch);
     total("layer", section.span, layer ? layer->span : Duration());
   }
 }
