@@ -20,8 +20,7 @@ import stream
 import weights as layer
 
 CASES = 20
-# Operands are rounded to bf16 (8 bits) and sums are float32: x and weights are exact, act and out are rounded, and for gmm
-# both products' results too.
+# x and weights are exact, sums float32; act and out are rounded to bf16 (8 bits), for gmm both products too.
 TOLERANCE = {("tpu_stream", "bf16"): 0.005, ("tpu_stream", "fp8_block128"): 0.005, ("tpu_gmm", "bf16"): 0.008}
 PARAMETERS = pltpu.InterpretParams(detect_races=True, dma_execution_mode="on_wait", uninitialized_memory="nan")
 ROUTINGS = ("uniform", "same", "few", "masked", "nothing")

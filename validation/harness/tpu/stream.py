@@ -17,7 +17,7 @@ SCALE_BLOCK = 128
 LANES = 128
 BF16_STEP = 512  # rows of weights of one product, where they divide K
 VMEM_SHARE = 0.9  # of the capacity that a plan may use
-SPARE_BYTES = 1 << 20  # what the compiler may need beside the scratch buffers
+SPARE_BYTES = 3 << 20  # what the compiler may need beside the scratch buffers
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class Plan:
     fp8: bool
     ring: int  # units in VMEM
     tiles: int = 1  # units of an expert
+    vmem_limit: int | None = None  # bytes that the compiler may use; None: its default
 
     @property
     def tile(self):
@@ -48,10 +49,7 @@ class Plan:
     def unit_bytes(self):
         """Of a unit in VMEM: weights, and a float32 scale per 128 rows and column."""
         elements = 3 * self.hidden * self.tile
-        if not self.fp8:
-            return 2 * elements
-        scale_rows = [padded(self.hidden // SCALE_BLOCK, 8), padded(self.tile // SCALE_BLOCK, 8)]
-        return elements + 4 * (scale_rows[0] * 2 * self.tile + scale_rows[1] * self.hidden)
+        return elements + 4 * elements // SCALE_BLOCK if self.fp8 else 2 * elements
 
     @property
     def vmem_bytes(self):
@@ -78,8 +76,8 @@ def plan_for(tokens, slots, hidden, intermediate, fp8, ring, vmem_bytes):
     """Whole experts where `ring` of them fit, else the widest slices of which `ring` fit; None: not even those."""
     for tiles in range(1, intermediate // LANES + 1):
         if intermediate % tiles == 0 and intermediate // tiles % LANES == 0:
-            plan = Plan(tokens, slots, hidden, intermediate, fp8, ring, tiles)
-            if plan.vmem_bytes <= VMEM_SHARE * vmem_bytes:
+            plan = Plan(tokens, slots, hidden, intermediate, fp8, ring, tiles, int(VMEM_SHARE * vmem_bytes))
+            if plan.vmem_bytes <= plan.vmem_limit:
                 return plan
     return None
 
@@ -109,11 +107,12 @@ def unit_copies(plan, unit, run_expert, weights, buffers, semaphores):
     def gate_and_up(source, target, number):
         if plan.tiles == 1:
             return [pltpu.make_async_copy(source.at[expert], target.at[slot], up_semaphores.at[slot, number])]
+        rows = (slice(None),) * (len(source.shape) - 2)
         halves = ((first, 0), (pl.multiple_of(plan.intermediate + first, LANES), width))
         return [
             pltpu.make_async_copy(
-                source.at[expert, :, pl.ds(at, width)],
-                target.at[slot, :, pl.ds(to, width)],
+                source.at[expert, *rows, pl.ds(at, width)],
+                target.at[slot, *rows, pl.ds(to, width)],
                 up_semaphores.at[slot, 2 * number + half],
             )
             for half, (at, to) in enumerate(halves)
@@ -123,7 +122,7 @@ def unit_copies(plan, unit, run_expert, weights, buffers, semaphores):
         rows = width // block
         part = source.at[expert]
         if plan.tiles > 1:
-            part = source.at[expert, pl.ds(tile * rows, rows), :]
+            part = source.at[expert, pl.ds(tile * rows, rows)]
         return pltpu.make_async_copy(part, target.at[slot], down_semaphores.at[slot, number])
 
     ups, downs = gate_and_up(up, up_buffer, 0), [rows_of_down(down, down_buffer, 0, 1)]
@@ -141,7 +140,7 @@ def row_product(row_of, weights, scale, slot, steps, step, width):
         block = weights[slot, pl.ds(pl.multiple_of(k * step, step), step), :].astype(jnp.bfloat16)
         product = jnp.dot(row_of(k).astype(jnp.bfloat16), block, preferred_element_type=jnp.float32)
         if scale is not None:
-            product = product * scale[slot, pl.ds(k, 1), :]
+            product = product * scale[slot, k]
         return total + product
 
     return lax.fori_loop(0, steps, body, jnp.zeros((1, width), jnp.float32))
@@ -211,8 +210,8 @@ def scratch_shapes(plan):
     n, hidden, tile = plan.ring, plan.hidden, plan.tile
     shapes = [pltpu.VMEM((n, hidden, 2 * tile), kind), pltpu.VMEM((n, tile, hidden), kind)]
     if plan.fp8:
-        shapes.append(pltpu.VMEM((n, hidden // SCALE_BLOCK, 2 * tile), jnp.float32))
-        shapes.append(pltpu.VMEM((n, tile // SCALE_BLOCK, hidden), jnp.float32))
+        shapes.append(pltpu.VMEM((n, hidden // SCALE_BLOCK, 1, 2 * tile), jnp.float32))
+        shapes.append(pltpu.VMEM((n, tile // SCALE_BLOCK, 1, hidden), jnp.float32))
     shapes.append(pltpu.VMEM((plan.tokens, hidden // plan.up_step, plan.up_step), jnp.float32))
     shapes.append(pltpu.VMEM((plan.slots, tile // plan.down_step, plan.down_step), jnp.float32))
     shapes.append(pltpu.VMEM((plan.tokens, hidden), jnp.float32))
@@ -233,7 +232,7 @@ def stream(plan, runs, x, weights, interpret=False):
             scratch_shapes=scratch_shapes(plan),
         ),
         # Bounds are checked by the interpreter.
-        compiler_params=pltpu.CompilerParams(vmem_limit_bytes=plan.vmem_bytes, disable_bounds_checks=True),
+        compiler_params=pltpu.CompilerParams(vmem_limit_bytes=plan.vmem_limit, disable_bounds_checks=True),
         name="tpu_stream",
         interpret=interpret,
     )

@@ -2,7 +2,7 @@
 
 Weights are (up, down) in bf16, or (up, down, up_scale, down_scale) in e4m3: up [experts, hidden, 2 * intermediate] with
 the gate's columns first, down [experts, intermediate, hidden]; a float32 scale per 128 x 128 weights, written out over
-its 128 columns: [experts, rows / 128, columns]."""
+its 128 columns: [experts, rows / 128, 1, columns], so that any rows of it can be copied."""
 
 import functools
 
@@ -22,7 +22,7 @@ def shapes_of(experts, hidden, intermediate, fp8):
     matrices = ((hidden, 2 * intermediate), (intermediate, hidden))
     result = [((experts, *matrix), False) for matrix in matrices]
     if fp8:
-        result += [((experts, rows // SCALE_BLOCK, columns), True) for rows, columns in matrices]
+        result += [((experts, rows // SCALE_BLOCK, 1, columns), True) for rows, columns in matrices]
     return result
 
 
@@ -50,7 +50,9 @@ def array_on_device(keys, shape, fp8, scale):
 
     def one(key):
         if scale:
-            blocks = jax.random.uniform(key, (shape[0], shape[1] // SCALE_BLOCK), jnp.float32, 0.5 * SCALE, 1.5 * SCALE)
+            blocks = jax.random.uniform(
+                key, (*shape[:-1], shape[-1] // SCALE_BLOCK), jnp.float32, 0.5 * SCALE, 1.5 * SCALE
+            )
             return jnp.repeat(blocks, SCALE_BLOCK, axis=-1)
         if fp8:
             bits = jax.random.bits(key, shape, jnp.uint8)
@@ -75,8 +77,8 @@ def shard(weights, tp, ep, rank):
     experts, intermediate = len(weights[0]) // ep, weights[0].shape[2] // 2
 
     def columns(up):
-        gate_and_up = up.reshape(*up.shape[:2], 2, tp, intermediate // tp)
-        return np.ascontiguousarray(gate_and_up[:, :, :, tp_rank]).reshape(*up.shape[:2], -1)
+        gate_and_up = up.reshape(*up.shape[:-1], 2, tp, intermediate // tp)
+        return np.ascontiguousarray(gate_and_up[..., tp_rank, :]).reshape(*up.shape[:-1], -1)
 
     def rows(down):
         return down[:, tp_rank * (down.shape[1] // tp) : (tp_rank + 1) * (down.shape[1] // tp)]
@@ -91,7 +93,7 @@ def expert_in_float64(weights, expert):
     if len(wide) == 2:
         return wide[0], wide[1]
     up, down, up_scale, down_scale = wide
-    return up * np.repeat(up_scale, SCALE_BLOCK, axis=0), down * np.repeat(down_scale, SCALE_BLOCK, axis=0)
+    return up * np.repeat(up_scale[:, 0], SCALE_BLOCK, axis=0), down * np.repeat(down_scale[:, 0], SCALE_BLOCK, axis=0)
 
 
 def reference(picks, shard_number, local_experts, x, weights):
@@ -120,7 +122,7 @@ def reference_on_device(of_experts, x, weights):
     def matrix(weights, number, expert):
         wide = weights[number][expert].astype(jnp.float32)
         if len(weights) > 2:
-            wide = wide * jnp.repeat(weights[number + 2][expert], SCALE_BLOCK, axis=0)
+            wide = wide * jnp.repeat(weights[number + 2][expert][:, 0], SCALE_BLOCK, axis=0)
         return wide
 
     def product(a, b):
