@@ -17,8 +17,8 @@ using testing::IsEmpty;
 using testing::MatchesRegex;
 using testing::SizeIs;
 
-const std::vector<std::string> kCommands = {"run",     "route",  "validate", "calibrate",
-                                            "compare", "models", "devices",  "strategies"};
+const std::vector<std::string> kCommands = {"run",     "report", "route",   "validate",  "calibrate",
+                                            "compare", "models", "devices", "strategies"};
 
 std::string help_of(const std::vector<std::string>& arguments) {
   const CommandOutput help = run_moesim(arguments);
@@ -40,7 +40,7 @@ std::vector<std::vector<std::string>> examples_in(const std::string& help) {
   return examples;
 }
 
-// Measured rows for the examples of `validate` and `calibrate`.
+// Measured rows for the examples of `report`, `validate` and `calibrate`.
 void write_measurements() {
   constexpr int kRows = 12;  // that a fit needs
   npy_file("routes.npy", "1, 2, 2", {0, 1, 2, 3});
@@ -99,7 +99,8 @@ TEST_P(HelpExamples, Work) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, HelpExamples,
-                         testing::Values("", "run", "route", "validate", "compare", "models", "devices", "strategies"),
+                         testing::Values("", "run", "report", "route", "validate", "compare", "models", "devices",
+                                         "strategies"),
                          [](const auto& test) { return test.param.empty() ? "program" : test.param; });
 
 }  // namespace

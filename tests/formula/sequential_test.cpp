@@ -101,9 +101,9 @@ TEST(Sequence, AblationsTakeAwayWhatIsBlamed) {
   kernel.classes[0].stationary_share = 0.5;
   kernel.classes[0].useful_share = 0.25;
   SimulateOptions options;
-  options.without = static_cast<std::uint32_t>(Effect::kSerialStep);
+  options.without = EffectSet(Effect::kSerialStep);
   EXPECT_NEAR(simulate(plan_of(kernel), memory_machine(1), options).total.as_double(), 30e6, 10);
-  options.without = static_cast<std::uint32_t>(Effect::kPadding);
+  options.without = EffectSet(Effect::kPadding);
   EXPECT_NEAR(simulate(plan_of(kernel), memory_machine(1), options).total.as_double(), 40e6 - 0.375 * 0.75 * 40e6, 10);
 }
 
