@@ -103,7 +103,11 @@ TEST_P(EveryPair, ProjectionsAreLabelledWithTheirExperts) {
   for_cases(24, 7, [&](const Case& c, const MoeLayer& layer, const Prediction&) {
     const Lowered lowered = lower_layer(layer, hardware(), strategy_choice(GetParam().strategy), c.options());
     const auto& plan = std::get<ExecutionPlan>(lowered);
-    for (const std::string stage : {"gemm1", "gemm2"}) {
+    const std::map<std::string, std::int64_t> widths = {{"gemm1", layer.up_width()},
+                                                        {"gemm2", layer.intermediate},
+                                                        {"gemm1+gemm2", layer.up_width() + layer.intermediate}};
+    std::int64_t width_of_all = 0;
+    for (const auto& [stage, width] : widths) {
       std::map<std::int32_t, std::int64_t> rows;
       double useful = 0, issued = 0;
       for (const Kernel& kernel : plan.kernels()) {
@@ -116,16 +120,18 @@ TEST_P(EveryPair, ProjectionsAreLabelledWithTheirExperts) {
           issued += static_cast<double>(group.count) * kernel.classes[group.item_class].issued_flops;
         }
       }
+      if (rows.empty()) continue;
+      width_of_all += width;
       std::map<std::int32_t, std::int64_t> expected;
       for (std::size_t e = 0; e < layer.rows.size(); ++e) {
         if (layer.rows[e] > 0) expected[static_cast<std::int32_t>(e)] = layer.rows[e];
       }
       EXPECT_EQ(rows, expected) << stage;
-      const std::int64_t width = stage == "gemm1" ? layer.up_width() : layer.intermediate;
       const double work = 2 * static_cast<double>(layer.picks * width * layer.expert_hidden());
       EXPECT_NEAR(useful / work, 1, 0.02) << stage;  // blocks that the matrix does not fill
       EXPECT_GE(issued, useful * 0.999) << stage;
     }
+    EXPECT_EQ(width_of_all, layer.picks > 0 ? layer.up_width() + layer.intermediate : 0);
   });
 }
 

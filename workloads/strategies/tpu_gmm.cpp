@@ -138,6 +138,7 @@ void add_call(Chain& chain, const LowerRequest& request, const Projection& proje
     group.count = 1;
     if (reads) group.region = region;
     group.label = static_cast<std::int32_t>(visit.expert);
+    group.rows = static_cast<std::int32_t>(visit.rows);
     kernel.groups.push_back(group);
   }
   if (kernel.groups.empty()) return;
@@ -156,6 +157,8 @@ void add_call(Chain& chain, const LowerRequest& request, const Projection& proje
                            static_cast<double>(projection.n) * static_cast<double>(projection.k) / steps_d);
     item.useful_share = work.useful_share;
     item.stationary_share = work.stationary_share;
+    item.useful_flops = 2 * rows * static_cast<double>(projection.n * projection.k);
+    item.issued_flops = 2 * static_cast<double>(c.issued * columns * tiles.n) * static_cast<double>(depths * tiles.k);
     item.step_sequence = duration_from_seconds(device.constant(Hw::kSequenceStep) + work.in_order);
     set_ring(item, ring, static_cast<std::int64_t>(visits.size()) * steps);
     kernel.classes.push_back(item);

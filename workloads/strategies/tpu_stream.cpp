@@ -39,6 +39,7 @@ struct Slot {
   ArrayWork up, down;   // of one row of a cut
   double vector = 0;    // seconds, both
   double in_order = 0;  // seconds, both
+  std::int64_t issued_rows = 1;
 };
 
 Slot slot_of(const Device& device, const LowerRequest& request, std::int64_t cut) {
@@ -54,6 +55,7 @@ Slot slot_of(const Device& device, const LowerRequest& request, std::int64_t cut
   if (gemv) {
     slot.vector += device.seconds(weights / device.constant(Hw::kVectorFma));
   } else {
+    slot.issued_rows = rows;
     slot.up = array_work(device, operands, 1, rows, up, hidden);
     slot.down = array_work(device, operands, 1, rows, hidden, cut);
   }
@@ -116,6 +118,9 @@ void add_stream(Chain& chain, const LowerRequest& request) {
         item.useful_share =
             (slot.up.useful_share * slot.up.seconds + slot.down.useful_share * slot.down.seconds) / matrix;
       }
+      item.useful_flops =
+          2 * slots * static_cast<double>((layer.up_width() + layer.intermediate) * layer.expert_hidden());
+      item.issued_flops = item.useful_flops * static_cast<double>(slot.issued_rows);
       item.step_sequence = duration_from_seconds(device.constant(Hw::kSequenceStep) + half * slot.in_order);
       set_ring(item, kStepsOfExpert * plan.ring - (plan.ring > 1 ? 1 : 0), kStepsOfExpert * plan.cuts * layer.active);
       kernel.classes.push_back(item);
@@ -125,6 +130,7 @@ void add_stream(Chain& chain, const LowerRequest& request) {
     group.count = 1;
     group.region = chain.region("expert", expert);
     group.label = static_cast<std::int32_t>(e);
+    group.rows = static_cast<std::int32_t>(rows);
     kernel.groups.push_back(group);
   }
   const ItemClass& first = kernel.classes[kernel.groups.front().item_class];
