@@ -17,6 +17,7 @@ constexpr std::array<Names, kEffectCount> kNames = {{
     {"fill", "prologues, first bytes and epilogues"},
     {"launch", "launches and dispatch"},
     {"padding", "rows that nobody asked for"},
+    {"weight_load", "weights on their way into matrix arrays"},
     {"matrix", "matrix products"},
     {"vector", "vector work"},
     {"serial_step", "dependent chains of K-steps"},

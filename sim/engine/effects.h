@@ -18,6 +18,7 @@ enum class Effect : std::uint8_t {
   kFill,            // prologues, first bytes and epilogues take no time
   kLaunch,          // launches and dispatch take no time
   kPadding,         // matrix work of useful rows only
+  kWeightLoad,      // matrix arrays hold their weights when products need them
   kMatrix,          // matrix products take no time
   kVector,          // vector work takes no time
   kSerialStep,      // K-steps have no dependent chain
@@ -29,7 +30,7 @@ enum class Effect : std::uint8_t {
   kByteWeight,      // each byte costs memory what one of a plain stream does
   kWrites,          // written bytes take no time
 };
-inline constexpr std::size_t kEffectCount = 14;
+inline constexpr std::size_t kEffectCount = 15;
 
 class EffectSet {
  public:

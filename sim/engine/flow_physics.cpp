@@ -42,17 +42,20 @@ FlowPhysics make_physics(const Machine& machine, const ItemClass& item, const Mi
   physics.pipe_seconds = item.pipe_seconds;
   physics.useful_share = item.useful_share;
   const bool any_in_flight = without.has(Effect::kInFlight);
-  physics.stationary_share = item.stationary_share;
   physics.sequence = without.has(Effect::kSerialStep) ? 0 : to_seconds(item.step_sequence);
   physics.issue = any_in_flight ? 0 : to_seconds(item.step_issue);
   physics.load = any_in_flight ? 0 : to_seconds(item.load_latency);
   physics.reread = reread;
+  double& matrix = physics.pipe_seconds[index(PipeKind::kMatrix)];
+  double weights = matrix * item.stationary_share, rows = matrix - weights;
   if (without.has(Effect::kPadding)) {
-    physics.pipe_seconds[index(PipeKind::kMatrix)] *=
-        item.stationary_share + (1 - item.stationary_share) * item.useful_share;
+    rows *= item.useful_share;
     physics.useful_share = 1;
   }
-  if (without.has(Effect::kMatrix)) physics.pipe_seconds[index(PipeKind::kMatrix)] = 0;
+  if (without.has(Effect::kWeightLoad)) weights = 0;
+  if (without.has(Effect::kMatrix)) rows = 0;
+  matrix = weights + rows;
+  physics.stationary_share = matrix > 0 ? weights / matrix : 0;
   if (without.has(Effect::kVector)) physics.pipe_seconds[index(PipeKind::kVector)] = 0;
   if (without.has(Effect::kCacheBandwidth)) physics.pipe_seconds[index(PipeKind::kLoadPort)] = 0;
 

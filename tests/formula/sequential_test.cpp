@@ -103,6 +103,10 @@ TEST(Sequence, AblationsTakeAwayWhatIsBlamed) {
   SimulateOptions options;
   options.without = EffectSet(Effect::kSerialStep);
   EXPECT_NEAR(simulate(plan_of(kernel), memory_machine(1), options).total.as_double(), 30e6, 10);
+  options.without = EffectSet(Effect::kWeightLoad);
+  EXPECT_NEAR(simulate(plan_of(kernel), memory_machine(1), options).total.as_double(), 40e6 - 0.375 * 40e6, 10);
+  options.without.add(Effect::kPadding);
+  EXPECT_NEAR(simulate(plan_of(kernel), memory_machine(1), options).total.as_double(), 10e6 + 0.375 * 0.25 * 40e6, 10);
   options.without = EffectSet(Effect::kPadding);
   EXPECT_NEAR(simulate(plan_of(kernel), memory_machine(1), options).total.as_double(), 40e6 - 0.375 * 0.75 * 40e6, 10);
 }

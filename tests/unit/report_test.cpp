@@ -305,6 +305,16 @@ TEST(ReportPage, HoldsTheTextsAsText) {
   EXPECT_EQ(count(page, "<script"), 3u);
 }
 
+TEST(ReportPage, EveryLimitHasALookOfItsOwn) {
+  const std::string page = report_page("t", "{}");
+  const std::size_t looks = page.find("const kEffectLooks = {");
+  ASSERT_NE(looks, std::string::npos);
+  const std::string table = page.substr(looks, page.find("};", looks) - looks);
+  for (std::size_t b = 0; b < kBlameCount; ++b) {
+    EXPECT_THAT(table, HasSubstr(std::string(blame_key(static_cast<Blame>(b))) + ": ["));
+  }
+}
+
 TEST(ReportPage, IsOneFileWithoutANetwork) {
   const std::string page = report_page("t", "{}");
   EXPECT_THAT(page, HasSubstr("default-src 'none'"));

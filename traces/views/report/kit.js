@@ -110,7 +110,7 @@ const kEffectLooks = {
   cache_bandwidth: ["#7fd1b9", "dots"], matrix: ["#f2a65a", "solid"], padding: ["#f7cf9e", "diagonal"],
   vector: ["#e8d16b", "horizontal"], serial_step: ["#c99be0", "solid"], launch: ["#9aa4ae", "solid"],
   dispatch_fill: ["#c3cad1", "dots"], tail: ["#e3a9b7", "counter"], synchronisation: ["#d97f8f", "horizontal"],
-  helper: ["#b6bf7a", "cross"],
+  weight_load: ["#e58a5c", "counter"], helper: ["#b6bf7a", "cross"],
 };
 const kPartLooks = [["#5aa7e0", "solid"], ["#a9d3f2", "diagonal"], ["#c3cad1", "dots"], ["#f2a65a", "solid"], ["#f7cf9e", "diagonal"],
   ["#7fd1b9", "dots"], ["#c99be0", "horizontal"], ["#e3a9b7", "counter"], ["#9aa4ae", "cross"]];
