@@ -25,7 +25,7 @@ enum class MoeStage : std::uint8_t {
   kGather2,
   kGemm2,
   kCombine,  // weighted sum of a token's picks
-  kCollect,  // expert parallel: results back to the tokens' devices
+  kCollect,  // results back to the tokens' devices, or their sum over the devices
   kShared,   // shared experts
 };
 inline constexpr std::size_t kMoeStageCount = 17;

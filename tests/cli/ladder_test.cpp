@@ -37,7 +37,7 @@ std::int64_t picoseconds(const std::string& strategy, const json& without) {
   return successful_json(run_with(arguments)).at("rows").at(0).at("time_ps_sum").get<std::int64_t>();
 }
 
-// Acceptance of the whole: each rung is the difference of two runs that a user can make.
+// Each rung is the difference of two runs that a user can make.
 TEST(LadderCommand, EachRungIsTheDifferenceOfTwoRuns) {
   const json ladder = ladder_json_of({"--ladder", fmt::format("{},{}", kGrouped, kStream)});
   EXPECT_EQ(ladder.at("slower"), kGrouped);

@@ -11,6 +11,7 @@
 #include "hwmodels/build_machine.h"
 #include "hwmodels/loader.h"
 #include "tests/property/cases.h"
+#include "traces/moe_stage.h"
 
 namespace moesim::property {
 namespace {
@@ -97,6 +98,13 @@ TEST_P(EveryPair, TimeIsNotAboveTheSerialSum) {
 }
 
 // --- what timelines show ---
+
+// What a comparison with a measured layer is made by.
+TEST_P(EveryPair, KernelsHaveStagesOfALayer) {
+  for_cases(8, 3, [&](const Case&, const MoeLayer&, const Prediction& prediction) {
+    for (const KernelSummary& kernel : prediction.kernels) EXPECT_TRUE(parse_stages(kernel.stage)) << kernel.stage;
+  });
+}
 
 // Of each projection: all active experts, each pick's row once, and its useful work; issued work is not less.
 TEST_P(EveryPair, ProjectionsAreLabelledWithTheirExperts) {

@@ -209,7 +209,7 @@ Lowered lower(const LowerRequest& request) {
   }
   if (parameter(request, "metadata_in_kernel", 1) == 0) {
     const double tiles = std::ceil(groups / device.constant(Hw::kTileLanes));
-    add_operation(chain, device, "metadata", "metadata", groups * 4, groups * 4,
+    add_operation(chain, device, "metadata", "align", groups * 4, groups * 4,
                   tiles * device.constant(Hw::kTileLanes));
   }
   add_gather(chain, request, "permute", false);

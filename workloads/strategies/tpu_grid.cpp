@@ -212,7 +212,7 @@ void add_sequential_rest(Chain& chain, const LowerRequest& request) {
   if (layer.devices == 1 || !hw.has(Hw::kLinkReduceLatency)) return;
   const double others = static_cast<double>(layer.devices - 1) / static_cast<double>(layer.devices);
   const double bytes = 2 * others * row_bytes(layer.hidden) * static_cast<double>(layer.tokens);
-  Kernel kernel = sequential_kernel("all_reduce", "all_reduce");
+  Kernel kernel = sequential_kernel("all_reduce", "collect");
   kernel.helper = true;
   ItemClass item;
   item.prologue_after = duration_from_seconds(hw[Hw::kLinkReduceLatency] +
