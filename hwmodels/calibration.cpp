@@ -30,6 +30,29 @@ void check_names(const JsonView& constants) {
   constants.only_keys(known);
 }
 
+const std::vector<std::string> kErrorKeys = {"rows", "median_abs_pct", "p95_abs_pct", "bias_pct"};
+
+HeldOutError read_error(const JsonView& view) {
+  return {view.at("rows").as_int(0, kMostRows), view.at("median_abs_pct").as_double(0, kMost),
+          view.at("p95_abs_pct").as_double(0, kMost), view.at("bias_pct").as_double(-kMost, kMost)};
+}
+
+void read_held_out(const JsonView& view, Implementation& implementation) {
+  std::vector<std::string> keys = kErrorKeys;
+  keys.emplace_back("by_band");
+  view.only_keys(keys);
+  implementation.held_out = read_error(view);
+  if (!view.has("by_band")) return;  // an overlay of before there were bands
+  const JsonView by_band = view.at("by_band");
+  by_band.only_keys({kTokenBands.begin(), kTokenBands.end()});
+  for (std::size_t b = 0; b < kTokenBands.size(); ++b) {
+    const std::string band(kTokenBands[b]);
+    if (!by_band.has(band)) continue;
+    by_band.at(band).only_keys(kErrorKeys);
+    implementation.held_out_by_band[b] = read_error(by_band.at(band));
+  }
+}
+
 Implementation read_implementation(const JsonView& view) {
   view.only_keys({"name", "strategy", "variant", "weights", "rows", "most_tokens", "constants", "no_fit", "held_out"});
   Implementation implementation;
@@ -49,11 +72,7 @@ Implementation read_implementation(const JsonView& view) {
     implementation.constants[key] = {constant.at("value").as_double(least, kMost),
                                      constant.at("relative_error").as_double(0, kMost)};
   }
-  const JsonView held_out = view.at("held_out");
-  held_out.only_keys({"rows", "median_abs_pct", "p95_abs_pct", "bias_pct"});
-  implementation.held_out = {
-      held_out.at("rows").as_int(0, kMostRows), held_out.at("median_abs_pct").as_double(0, kMost),
-      held_out.at("p95_abs_pct").as_double(0, kMost), held_out.at("bias_pct").as_double(-kMost, kMost)};
+  read_held_out(view.at("held_out"), implementation);
   return implementation;
 }
 
@@ -66,7 +85,16 @@ std::vector<std::string> strings(const JsonView& array) {
 // What the file keeps of a number: more digits than its error leaves.
 double rounded(double value) { return std::strtod(fmt::format("{:.4g}", value).c_str(), nullptr); }
 
+Json error_json(const HeldOutError& error) {
+  return {{"rows", error.rows},
+          {"median_abs_pct", rounded(error.median)},
+          {"p95_abs_pct", rounded(error.p95)},
+          {"bias_pct", rounded(error.bias)}};
+}
+
 }  // namespace
+
+std::size_t token_band(std::int64_t tokens) { return tokens <= 8 ? 0 : tokens <= 64 ? 1 : tokens <= 1024 ? 2 : 3; }
 
 ImplementationConstants Implementation::values() const {
   ImplementationConstants result;
@@ -150,7 +178,12 @@ std::string calibration_text(const Calibration& calibration) {
     for (const auto& [name, constant] : implementation.constants) {
       constants[name] = {{"value", rounded(constant.value)}, {"relative_error", rounded(constant.relative_error)}};
     }
-    const HeldOutError& held_out = implementation.held_out;
+    Json held_out = error_json(implementation.held_out);
+    held_out["by_band"] = Json::object();
+    for (std::size_t b = 0; b < kTokenBands.size(); ++b) {
+      const HeldOutError& error = implementation.held_out_by_band[b];
+      if (error.rows > 0) held_out["by_band"][std::string(kTokenBands[b])] = error_json(error);
+    }
     json["implementations"].push_back({{"name", implementation.name},
                                        {"strategy", implementation.strategy},
                                        {"variant", implementation.variant},
@@ -159,11 +192,7 @@ std::string calibration_text(const Calibration& calibration) {
                                        {"most_tokens", implementation.most_tokens},
                                        {"constants", constants},
                                        {"no_fit", implementation.no_fit},
-                                       {"held_out",
-                                        {{"rows", held_out.rows},
-                                         {"median_abs_pct", rounded(held_out.median)},
-                                         {"p95_abs_pct", rounded(held_out.p95)},
-                                         {"bias_pct", rounded(held_out.bias)}}}});
+                                       {"held_out", held_out}});
   }
   return json.dump(2) + "\n";
 }

@@ -6,9 +6,13 @@
 // workloads/strategies reads them.
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hwmodels/hardware_model.h"
@@ -22,6 +26,10 @@ struct FittedConstant {
   double value = 0;
   double relative_error = 0;  // standard error of its logarithm
 };
+
+// Bands of tokens, by which errors are told apart.
+inline constexpr std::array<std::string_view, 4> kTokenBands = {"1-8", "9-64", "65-1024", "1025+"};
+std::size_t token_band(std::int64_t tokens);  // index of kTokenBands
 
 struct HeldOutError {  // |error| in %, rows of models left out of the fit
   std::int64_t rows = 0;
@@ -38,6 +46,7 @@ struct Implementation {
   std::map<std::string, FittedConstant> constants;
   std::string no_fit;  // why it has no constants although it was measured; "": it has some
   HeldOutError held_out;
+  std::array<HeldOutError, kTokenBands.size()> held_out_by_band{};  // rows 0: nothing known
 
   [[nodiscard]] ImplementationConstants values() const;
 };

@@ -5,6 +5,7 @@
 
 #include <Eigen/Dense>
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <iterator>
@@ -483,13 +484,21 @@ Evaluation in_row_order(std::vector<RowResult> results, const std::string& file,
   return summarise_rows(std::move(results), file, hardware);
 }
 
-HeldOutError held_out_error(const std::vector<RowResult>& left_out) {
-  std::vector<RowResult> fitted;
-  for (const RowResult& result : left_out) {
-    if (result.fitted) fitted.push_back(result);
-  }
+HeldOutError held_out_error(const std::vector<RowResult>& fitted) {
   const ErrorSummary errors = errors_of(fitted);
   return {errors.count, errors.median_abs_pct, errors.p95_abs_pct, errors.bias_pct};
+}
+
+void set_held_out(Implementation& implementation, const std::vector<RowResult>& left_out) {
+  std::vector<RowResult> fitted;
+  std::array<std::vector<RowResult>, kTokenBands.size()> by_band;
+  for (const RowResult& result : left_out) {
+    if (!result.fitted) continue;
+    fitted.push_back(result);
+    by_band[token_band(result.row->tokens)].push_back(result);
+  }
+  implementation.held_out = held_out_error(fitted);
+  for (std::size_t b = 0; b < by_band.size(); ++b) implementation.held_out_by_band[b] = held_out_error(by_band[b]);
 }
 
 void check_something_is_left_out(const std::vector<MoeMeasurement>& rows, LeaveOut what) {
@@ -545,7 +554,7 @@ CalibrationResult calibrate(const std::vector<MoeMeasurement>& rows, const FitRe
     if (options.leave_one_out) {
       const std::vector<Fold> folds = folds_of(group, usable, LeaveOut::kModel);
       std::vector<RowResult> results = left_out_results(group, folds, outcome.implementation, step);
-      if (outcome.implementation) outcome.implementation->held_out = held_out_error(results);
+      if (outcome.implementation) set_held_out(*outcome.implementation, results);
       append(left_out, std::move(skipped));
       append(left_out, std::move(results));
     }

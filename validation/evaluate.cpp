@@ -72,6 +72,8 @@ Choice choose(const std::vector<RowResult>& rows) {
   return choice;
 }
 
+std::string band_of(const MoeMeasurement& row) { return std::string(kTokenBands[token_band(row.tokens)]); }
+
 }  // namespace
 
 ErrorSummary summarise(std::vector<double> errors_pct) {
@@ -87,10 +89,6 @@ ErrorSummary summarise(std::vector<double> errors_pct) {
   s.p95_abs_pct = percentile(errors_pct, 0.95);
   s.max_abs_pct = errors_pct.back();
   return s;
-}
-
-std::string token_band(std::int64_t tokens) {
-  return tokens <= 8 ? "1-8" : tokens <= 64 ? "9-64" : tokens <= 1024 ? "65-1024" : "1025+";
 }
 
 Evaluation evaluate(const std::vector<MoeMeasurement>& rows, const std::string& file, const HardwareModel& hardware,
@@ -134,7 +132,7 @@ Evaluation summarise_rows(std::vector<RowResult> results, const std::string& fil
     (r.row->power_capped ? power_capped : not_power_capped).push_back(e);
     strategy[r.row->strategy].push_back(e);
     strategy_dtype[r.row->strategy + "/" + r.row->weights].push_back(e);
-    band[token_band(r.row->tokens)].push_back(e);
+    band[band_of(*r.row)].push_back(e);
     stage[r.row->stage].push_back(e);
     implementation[r.row->implementation].push_back(e);
     auto& [errors, fitted] = implementations[{r.row->strategy, r.row->implementation, r.row->weights}];
@@ -142,7 +140,7 @@ Evaluation summarise_rows(std::vector<RowResult> results, const std::string& fil
     fitted = fitted || r.fitted;
     if (r.row->stage == "total") {
       floors.push_back(r.floor_error_pct());
-      auto& [ours, floor] = cells[{r.row->strategy, r.row->weights, token_band(r.row->tokens), r.row->scope}];
+      auto& [ours, floor] = cells[{r.row->strategy, r.row->weights, band_of(*r.row), r.row->scope}];
       ours.push_back(e);
       floor.push_back(r.floor_error_pct());
     }

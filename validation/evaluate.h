@@ -61,9 +61,6 @@ struct Evaluation {
 
 inline constexpr double kSmallRowUs = 10;  // below this rows are launch noise
 
-// Bands of tokens: "1-8", "9-64", "65-1024", "1025+".
-std::string token_band(std::int64_t tokens);
-
 struct EvaluateOptions {
   const Calibration* calibration = nullptr;                // rows of implementations that it knows use their constants
   std::function<void(std::size_t, std::size_t)> progress;  // rows done, rows in all

@@ -32,6 +32,7 @@ Calibration overlay() {
   grouped.most_tokens = 64;
   grouped.constants = {{"up.start_us", {1.25, 0.1}}, {"down.byte_weight", {1.062, 0.02}}};
   grouped.held_out = {30, 1.5, 8.25, -0.5};
+  grouped.held_out_by_band[1] = {12, 1.25, 7.5, 0.5};
   Implementation& persistent = calibration.implementations.emplace_back(grouped);
   persistent.name = "our-grouped";
   persistent.variant = "persistent=1";
@@ -71,6 +72,9 @@ TEST(CalibrationOverlay, ReadsWhatItWrites) {
   EXPECT_EQ(persistent->no_fit, "none of its constants explains the rows");
   EXPECT_EQ(grouped->values(), overlay().implementations.front().values());
   EXPECT_EQ(grouped->held_out.p95, 8.25);
+  EXPECT_EQ(grouped->held_out_by_band[0].rows, 0);
+  EXPECT_EQ(grouped->held_out_by_band[1].rows, 12);
+  EXPECT_EQ(grouped->held_out_by_band[1].bias, 0.5);
   EXPECT_EQ(read.find("triton-grouped", "mxfp4"), nullptr);
   EXPECT_EQ(read.find("another", "bf16"), nullptr);
 }
@@ -92,6 +96,8 @@ TEST(CalibrationOverlay, WrongOnesNameThePlace) {
   EXPECT_THAT(error_of(replaced(text, "1.25", "-1.25")), HasSubstr("/implementations/0/constants/up.start_us/value"));
   EXPECT_THAT(error_of(replaced(text, "calibration/1", "calibration/9")), HasSubstr("moesim.calibration/1"));
   EXPECT_THAT(error_of(replaced(text, "\"models\"", "\"model\"")), HasSubstr("models"));
+  EXPECT_THAT(error_of(replaced(text, "\"9-64\"", "\"9-65\"")),
+              AllOf(HasSubstr("/implementations/0/held_out/by_band"), HasSubstr("9-64")));
   EXPECT_THAT(error_of(text.substr(0, text.size() / 2)), HasSubstr("overlay.json"));
 }
 

@@ -181,6 +181,16 @@ Json accuracy_json(const ConcurrencyRequest& request, const Provenance& p) {
       json["median_abs_pct"] = constants.held_out.median;
       json["p95_abs_pct"] = constants.held_out.p95;
       json["bias_pct"] = constants.held_out.bias;
+      json["by_band"] = Json::array();
+      for (std::size_t b = 0; implementation != nullptr && b < kTokenBands.size(); ++b) {
+        const HeldOutError& error = implementation->held_out_by_band[b];
+        if (error.rows == 0) continue;
+        json["by_band"].push_back({{"tokens", kTokenBands[b]},
+                                   {"rows", error.rows},
+                                   {"median_abs_pct", error.median},
+                                   {"p95_abs_pct", error.p95},
+                                   {"bias_pct", error.bias}});
+      }
     }
     list.push_back(std::move(json));
   }

@@ -46,23 +46,24 @@ function addAccuracy(section) {
     const known = data.accuracy.filter((a) => a.implementation !== null && a.rows > 0);
     const range = (values) => (d3.min(values) === d3.max(values) ? fixed(values[0], 1) : `${fixed(d3.min(values), 1)} to ${fixed(d3.max(values), 1)}`);
     const said = known.length === 0 ? "For none of these strategies is a held-out error known."
-      : `By strategy ${range(known.map((a) => a.median_abs_pct))} % in the median and ${range(known.map((a) => a.p95_abs_pct))} % at the 95th percentile, on this device and with these weights, over all concurrencies of the fit together: the overlay does not divide its errors by band. Two strategies that are closer than this should be measured.`;
+      : `By strategy ${range(known.map((a) => a.median_abs_pct))} % in the median and ${range(known.map((a) => a.p95_abs_pct))} % at the 95th percentile, on this device and with these weights, over all concurrencies of the fit; the table tells them apart by tokens. Two strategies that are closer than this should be measured.`;
     card.append(element("h3", { text: "Error on models that the fit had not seen" }), element("p", { class: "reading", text: said }),
       buildTable(accuracyTable(), "Held-out error by strategy"));
   }
   addMeasured(section);
 }
 
+// A row of each strategy, and below it one of each band of tokens.
 function accuracyTable() {
+  const error = (e) => (e.rows > 0 ? [e.rows, e.median_abs_pct, e.p95_abs_pct, e.bias_pct] : [e.rows, null, null, null]);
   return {
-    columns: [{ name: "strategy", text: true }, { name: "constants of", text: true }, { name: "rows left out" }, { name: "median |error|, %", digits: 1 }, { name: "p95, %", digits: 1 },
-      { name: "bias, %", digits: 1 }, { name: "fitted to, tokens" }, { name: "here", text: true, wide: true }],
-    rows: data.accuracy.map((a) => {
-      if (a.implementation === null) return [a.strategy, "the device alone", null, null, null, null, null, "not fitted: its error is not known"];
+    columns: [{ name: "strategy", text: true }, { name: "constants of", text: true }, { name: "tokens", text: true }, { name: "rows left out" }, { name: "median |error|, %", digits: 1 },
+      { name: "p95, %", digits: 1 }, { name: "bias, %", digits: 1 }, { name: "here", text: true, wide: true }],
+    rows: data.accuracy.flatMap((a) => {
+      if (a.implementation === null) return [[a.strategy, "the device alone", "", null, null, null, null, "not fitted: its error is not known"]];
       const most = data.points[data.points.length - 1].concurrency;
-      const here = a.no_fit ? a.no_fit : most > a.most_tokens ? `fitted up to ${tokensText(a.most_tokens)}; beyond, extrapolated` : "within the fit";
-      const error = a.rows > 0 ? [a.median_abs_pct, a.p95_abs_pct, a.bias_pct] : [null, null, null];
-      return [a.strategy, a.implementation, a.rows, ...error, a.most_tokens, here];
+      const here = a.no_fit ? a.no_fit : most > a.most_tokens ? `fitted up to ${tokensText(a.most_tokens)}; beyond, extrapolated` : `within the fit, up to ${tokensText(a.most_tokens)}`;
+      return [[a.strategy, a.implementation, "all", ...error(a), here], ...a.by_band.map((band) => [a.strategy, a.implementation, band.tokens, ...error(band), ""])];
     }),
   };
 }
