@@ -130,7 +130,8 @@ TEST(LadderCommand, NothingIsLeftOfALayerOfHelpers) {
 // Kernels that are not launched are not shown.
 TEST(LadderCommand, HelpersLeftOutAreNoKernels) {
   const Arguments explained = {"--strategy", "grouped_gemm", "--explain", "--without", "helpers"};
-  for (const json& kernel : successful_json(run_with(explained)).at("rows").at(0).at("kernels_first_sample")) {
+  const json study = successful_json(run_with(explained));
+  for (const json& kernel : study.at("rows").at(0).at("kernels_first_sample")) {
     EXPECT_EQ(kernel.at("attribution_ps").at("helper"), 0) << kernel;
     EXPECT_GT(kernel.at("items"), 0);
   }
