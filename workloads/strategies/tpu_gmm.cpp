@@ -209,8 +209,7 @@ Lowered lower(const LowerRequest& request) {
   }
   if (parameter(request, "metadata_in_kernel", 1) == 0) {
     const double tiles = std::ceil(groups / device.constant(Hw::kTileLanes));
-    add_operation(chain, device, "metadata", "align", groups * 4, groups * 4,
-                  tiles * device.constant(Hw::kTileLanes));
+    add_operation(chain, device, "metadata", "align", groups * 4, groups * 4, tiles * device.constant(Hw::kTileLanes));
   }
   add_gather(chain, request, "permute", false);
   add_call(chain, request, {"gemm1", layer.up_width(), layer.expert_hidden(), layer.up_bytes()});
