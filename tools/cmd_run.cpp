@@ -35,11 +35,7 @@ CommandResult run(const RunFlags& flags) {
   Progress progress;
   request.progress = [&](std::size_t done, std::size_t all) { progress.show(done, all); };
   const ConcurrencyStudy study = run_concurrency_study(request);
-  if (!study.feasible()) {
-    return {.output = "",
-            .complaint = fmt::format("no strategy is feasible: {}", infeasible_reasons(study)),
-            .exit_code = ExitCode::kInfeasible};
-  }
+  if (!study.feasible()) return infeasible_result(study);
   std::ostringstream out;
   view.write(study, out);
   return {.output = out.str(), .complaint = timeline.write(request, study)};

@@ -111,6 +111,19 @@ void choose_routing(const RequestFlags& flags, ConcurrencyRequest& request) {
   request.routing_match = fmt::format("{} over {} layers", match_text(chosen.matches.front()), request.routing_layers);
 }
 
+// What infeasible_result() says.
+std::string reasons_of(const ConcurrencyStudy& study) {
+  std::string text;
+  const std::vector<StrategyRow>& rows = study.points.front().rows;
+  const auto reason_of = [](const StrategyRow& row) { return std::get<Infeasible>(row.result).reason; };
+  const auto as_first = [&](const StrategyRow& row) { return reason_of(row) == reason_of(rows.front()); };
+  if (rows.size() > 1 && std::all_of(rows.begin(), rows.end(), as_first)) return reason_of(rows.front());
+  for (const StrategyRow& row : rows) {
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", row.strategy, std::get<Infeasible>(row.result).reason);
+  }
+  return text;
+}
+
 }  // namespace
 
 void RequestFlags::add(FlagSet& set) {
@@ -186,16 +199,10 @@ ConcurrencyRequest request_of(const RequestFlags& flags) {
   return request;
 }
 
-std::string infeasible_reasons(const ConcurrencyStudy& study) {
-  std::string text;
-  const std::vector<StrategyRow>& rows = study.points.front().rows;
-  const auto reason_of = [](const StrategyRow& row) { return std::get<Infeasible>(row.result).reason; };
-  const auto as_first = [&](const StrategyRow& row) { return reason_of(row) == reason_of(rows.front()); };
-  if (rows.size() > 1 && std::all_of(rows.begin(), rows.end(), as_first)) return reason_of(rows.front());
-  for (const StrategyRow& row : rows) {
-    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", row.strategy, std::get<Infeasible>(row.result).reason);
-  }
-  return text;
+CommandResult infeasible_result(const ConcurrencyStudy& study) {
+  return {.output = "",
+          .complaint = fmt::format("no strategy is feasible: {}", reasons_of(study)),
+          .exit_code = ExitCode::kInfeasible};
 }
 
 }  // namespace moesim

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/command_line.h"
 #include "tools/common_flags.h"
 #include "tools/ladder_flags.h"
 #include "tools/routing_flags.h"
@@ -36,7 +37,7 @@ struct RequestFlags {
 // Reads the files that the flags name. Throws InputError.
 ConcurrencyRequest request_of(const RequestFlags& flags);
 
-// Why no strategy of the study is feasible: each with its reason, once; what holds for all of them alone.
-std::string infeasible_reasons(const ConcurrencyStudy& study);
+// Of a study of which no strategy is feasible: each with its reason, once; what holds for all of them alone.
+CommandResult infeasible_result(const ConcurrencyStudy& study);
 
 }  // namespace moesim

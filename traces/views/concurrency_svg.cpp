@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "traces/views/catalogue.h"
+#include "traces/views/markup.h"
 
 namespace moesim {
 namespace {
@@ -33,29 +34,6 @@ struct Axis {
 struct Point {
   double x, y;
 };
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
 
 void mark(std::ostream& out, std::size_t series, double x, double y) {
   const char* colour = kColours[series % kColourCount];
@@ -118,23 +96,23 @@ void write_concurrency_svg(const ConcurrencyStudy& study, std::ostream& out) {
       R"(font-family="sans-serif" font-size="12">)"
       "\n",
       kWidth, kHeight);
-  fmt::print(out, "<title id=\"t\">{}: time of one {} on {}</title>\n", escaped(p.model),
-             p.step ? "decode step" : "MoE layer", escaped(p.device_title));
+  fmt::print(out, "<title id=\"t\">{}: time of one {} on {}</title>\n", escaped_markup(p.model),
+             p.step ? "decode step" : "MoE layer", escaped_markup(p.device_title));
   fmt::print(out,
              "<desc id=\"d\">moesim {}, {}; device {} {}; model {}, weights {}, activations {}; scope {}, launch {}; "
              "routing {}, {} "
              "samples, seed {}; tp {}, ep {}. Median time in microseconds against tokens of a decode step.</desc>\n",
-             p.tool_version, p.calibration, escaped(p.device_file), p.device_hash, escaped(p.model_file), p.weights,
-             p.activations, p.scope, p.launch, escaped(p.routing), p.samples, p.seed, p.tp, p.ep);
+             p.tool_version, p.calibration, escaped_markup(p.device_file), p.device_hash, escaped_markup(p.model_file),
+             p.weights, p.activations, p.scope, p.launch, escaped_markup(p.routing), p.samples, p.seed, p.tp, p.ep);
   fmt::print(out, "<rect width=\"{:.0f}\" height=\"{:.0f}\" fill=\"#fff\"/>\n", kWidth, kHeight);
   fmt::print(out,
              R"(<text x="{:.0f}" y="20" font-size="15" font-weight="bold">{} on {}</text>)"
              "\n",
-             kLeft, escaped(p.model), escaped(p.device_title));
+             kLeft, escaped_markup(p.model), escaped_markup(p.device_title));
   fmt::print(out,
              R"(<text x="{:.0f}" y="38" fill="#555">{}, {}, {} routing, {}</text>)"
              "\n",
-             kLeft, p.scope, p.launch, escaped(p.routing), p.calibration);
+             kLeft, p.scope, p.launch, escaped_markup(p.routing), p.calibration);
 
   for (const double value : ticks(y.low, y.high)) {
     fmt::print(out,
@@ -187,7 +165,7 @@ void write_concurrency_svg(const ConcurrencyStudy& study, std::ostream& out) {
     fmt::print(out,
                R"(<text x="{:.0f}" y="{:.0f}">{}{}</text>)"
                "\n",
-               legend + 14, row_y + 4, escaped(strategies[s].strategy), points.empty() ? " (infeasible)" : "");
+               legend + 14, row_y + 4, escaped_markup(strategies[s].strategy), points.empty() ? " (infeasible)" : "");
     row_y += 20;
   }
   std::vector<Point> bound;

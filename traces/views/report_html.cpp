@@ -7,6 +7,7 @@
 #include <ostream>
 
 #include "sim/units/check.h"
+#include "traces/views/markup.h"
 #include "traces/views/report_files.h"
 
 namespace moesim {
@@ -22,26 +23,6 @@ std::string_view file(std::string_view name) {
   const auto it = std::find_if(files.begin(), files.end(), [&](const EmbeddedFile& f) { return f.name == name; });
   MOESIM_CHECK(it != files.end());
   return it->text;
-}
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
 }
 
 // Inside a script element no text may look like a tag; "\u003c" is '<' in a JSON string, where alone '<' can stand.
@@ -63,7 +44,7 @@ std::string report_page(std::string_view title, std::string_view data) {
   std::string scripts;
   for (const char* name : kScripts) scripts += file(name);
   const std::string licence = fmt::format("/*\nD3 (https://d3js.org)\n{}*/\n", file("d3-licence.txt"));
-  const std::pair<std::string_view, std::string> parts[] = {{"title", escaped(title)},
+  const std::pair<std::string_view, std::string> parts[] = {{"title", escaped_markup(title)},
                                                             {"style", std::string(file("report.css"))},
                                                             {"library", licence + std::string(file("d3.min.js"))},
                                                             {"data", without_tags(data)},
