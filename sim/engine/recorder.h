@@ -53,7 +53,7 @@ class Recorder {
   std::vector<Blames> blamed_;              // by record: what bound an item from the run's begin on, picoseconds
   std::vector<Blames> binding_;             // by record: shares at present
   std::vector<ChannelArray> moved_;         // by record: bytes of a step; [0] negative: not yet known
-  Load load_;
+  MachineLoad load_;
 };
 
 }  // namespace moesim

@@ -29,7 +29,7 @@ struct Span {
 };
 
 // What the machine did between two changes of its rates.
-struct Load {
+struct MachineLoad {
   TimePoint from, to;
   // By channel, nearest cache first, memory last: bytes a second as they are, reads and (memory) writes; and the share of
   // the channel's peak that they take with what turns, fills and short rows cost, [0, 1].
@@ -47,8 +47,8 @@ class TimelineListener {
  public:
   virtual ~TimelineListener() = default;
   virtual void on_start(const ExecutionPlan& plan, const Machine& machine) = 0;  // both live until on_end
-  virtual void on_span(const Span& span) = 0;  // in the order of their ends; every item once
-  virtual void on_load(const Load& load) = 0;  // in order, without gaps from 0 to the run's end
+  virtual void on_span(const Span& span) = 0;         // in the order of their ends; every item once
+  virtual void on_load(const MachineLoad& load) = 0;  // in order, without gaps from 0 to the run's end
   virtual void on_end(const SimulationResult& result) = 0;
 };
 

@@ -24,7 +24,7 @@ struct Heard {
   template <class Value>
   [[nodiscard]] double integral(const Value& value) const {  // over seconds
     double sum = 0;
-    for (const Load& load : timeline.loads) sum += value(load) * to_seconds(load.to - load.from);
+    for (const MachineLoad& load : timeline.loads) sum += value(load) * to_seconds(load.to - load.from);
     return sum;
   }
 };
@@ -87,7 +87,7 @@ TEST_P(EveryLaunch, LoadsHaveNoGaps) {
   EXPECT_EQ(run.timeline.ended, 1);
   EXPECT_EQ(run.timeline.total, run.result.total);
   TimePoint at;
-  for (const Load& load : run.timeline.loads) {
+  for (const MachineLoad& load : run.timeline.loads) {
     EXPECT_EQ(load.from, at);
     EXPECT_LT(load.from, load.to);
     at = load.to;
@@ -105,8 +105,8 @@ TEST_P(EveryLaunch, RatesIntegrateToBytes) {
       cache += kernel.cache_read.as_double();
     }
     const double tolerance = cohorts ? 2e-3 : 1e-5;  // cohorts that end nearly together end together
-    EXPECT_NEAR(run.integral([](const Load& l) { return l.rate[0]; }) / cache, 1, tolerance);
-    EXPECT_NEAR(run.integral([](const Load& l) { return l.rate[1]; }) / memory, 1, tolerance);
+    EXPECT_NEAR(run.integral([](const MachineLoad& l) { return l.rate[0]; }) / cache, 1, tolerance);
+    EXPECT_NEAR(run.integral([](const MachineLoad& l) { return l.rate[1]; }) / memory, 1, tolerance);
   }
 }
 
@@ -121,9 +121,9 @@ TEST_P(EveryLaunch, ItemsIntegrateToSpans) {
     items += span.items;
     EXPECT_NEAR(std::accumulate(span.blame.begin(), span.blame.end(), 0.0), 1, 1e-9);
   }
-  const double waiting = run.integral([](const Load& l) { return static_cast<double>(l.waiting); });
+  const double waiting = run.integral([](const MachineLoad& l) { return static_cast<double>(l.waiting); });
   EXPECT_EQ(items, run.result.items);
-  EXPECT_NEAR(run.integral([](const Load& l) { return static_cast<double>(l.flowing); }) / flowing, 1, 1e-6);
+  EXPECT_NEAR(run.integral([](const MachineLoad& l) { return static_cast<double>(l.flowing); }) / flowing, 1, 1e-6);
   // Items count from the moment at which a slot is theirs: dispatch itself takes a part of what waits.
   double prologues = 0;
   for (const Span& span : run.timeline.spans) {
@@ -131,7 +131,7 @@ TEST_P(EveryLaunch, ItemsIntegrateToSpans) {
   }
   EXPECT_GE(waiting, prologues * (1 - 1e-6));
   EXPECT_NEAR(waiting / prologues, 1, 0.1);
-  for (const Load& load : run.timeline.loads) {
+  for (const MachineLoad& load : run.timeline.loads) {
     EXPECT_NEAR(std::accumulate(load.bound.begin(), load.bound.end(), 0.0),
                 static_cast<double>(load.flowing + load.waiting), 1e-6);
   }
@@ -160,7 +160,7 @@ TEST_P(EveryLaunch, SpansCoverEachGroupOnce) {
 TEST_P(EveryLaunch, BoundItemsIntegrateToTheAttribution) {
   const Heard run = heard();
   std::array<double, kBlameCount> shares{};
-  for (const Load& load : run.timeline.loads) {
+  for (const MachineLoad& load : run.timeline.loads) {
     const auto active = static_cast<double>(load.flowing + load.waiting);
     for (std::size_t b = 0; b < kBlameCount; ++b) {
       if (active > 0) shares[b] += load.bound[b] / active * (load.to - load.from).as_double();
@@ -194,7 +194,7 @@ TEST(Loads, BytesInFlightByLittlesLaw) {
   item.read = Bytes(200 * 100);
   const Heard run = listen(plan_of(one_group(item, 8, 2)), memory_machine(4));
   const double held = 8 * 4 * 100;
-  for (const Load& load : run.timeline.loads) {
+  for (const MachineLoad& load : run.timeline.loads) {
     if (load.flowing < 8) continue;
     EXPECT_NEAR(load.bytes_in_flight, held, 1e-6 * held);
     EXPECT_NEAR(load.rate[0] * kMemoryLatency, held, 1e-3 * held);
@@ -204,7 +204,7 @@ TEST(Loads, BytesInFlightByLittlesLaw) {
   // Bound by a pipe, less is in flight: as much as comes in a latency.
   item.pipe_seconds[0] = 1e-6;  // beside the 0.25 us that a step would take
   const Heard slow = listen(plan_of(one_group(item, 4, 1)), memory_machine(4));
-  for (const Load& load : slow.timeline.loads) {
+  for (const MachineLoad& load : slow.timeline.loads) {
     if (load.flowing < 4) continue;
     EXPECT_NEAR(load.bytes_in_flight, 4 * 100, 1);
     EXPECT_NEAR(load.matrix_use, 1, 1e-9);
@@ -219,7 +219,7 @@ TEST(Loads, MatrixUseIsWorkOverTime) {
   item.step_latency = nanoseconds(40);
   item.useful_share = 0.5;
   const Heard run = listen(plan_of(one_group(item, 6, 1)), memory_machine(4));
-  EXPECT_NEAR(run.integral([](const Load& l) { return l.matrix_use; }), 6 * kSteps * 10e-9 / 4, 1e-12);
+  EXPECT_NEAR(run.integral([](const MachineLoad& l) { return l.matrix_use; }), 6 * kSteps * 10e-9 / 4, 1e-12);
 }
 
 // What binds a cohort's items: prologue and epilogue are fill, a wait is synchronisation, and the steps are the pipe's.

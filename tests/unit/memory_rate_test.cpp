@@ -22,7 +22,7 @@ class MemoryRateOfARun : public testing::Test {
  protected:
   MemoryRateOfARun() { meter.on_start(plan, machine); }
   void load(std::int64_t from, std::int64_t to, double memory, double cache = 0) {
-    Load load;
+    MachineLoad load;
     load.from = TimePoint(from);
     load.to = TimePoint(to);
     load.rate[0] = cache;

@@ -18,24 +18,24 @@ LoadCounters::LoadCounters(TrackWriter& writer, TrackWriter::Track group, const 
   for (std::size_t j = machine.channels.size(); j-- > 0;) {  // memory first
     const std::string& name = machine.channels[j].name;
     add_counter(fmt::format("{}: bytes a second", name), "TB/s", 1 / kTera, kThousandths, true,
-                [j](const Load& load) { return load.rate[j]; });
+                [j](const MachineLoad& load) { return load.rate[j]; });
     add_counter(fmt::format("{}: share of its peak", name), "%", kPercent, kTenths, true,
-                [j](const Load& load) { return load.use[j]; });
+                [j](const MachineLoad& load) { return load.use[j]; });
   }
-  add_counter("bytes in flight", "B", 1, kWhole, true, [](const Load& load) { return load.bytes_in_flight; });
-  add_counter("on-chip bytes held", "B", 1, kWhole, true, [](const Load& load) { return load.on_chip_bytes; });
+  add_counter("bytes in flight", "B", 1, kWhole, true, [](const MachineLoad& load) { return load.bytes_in_flight; });
+  add_counter("on-chip bytes held", "B", 1, kWhole, true, [](const MachineLoad& load) { return load.on_chip_bytes; });
   add_counter("matrix pipes: share in use", "%", kPercent, kTenths, true,
-              [](const Load& load) { return load.matrix_use; });
+              [](const MachineLoad& load) { return load.matrix_use; });
   add_counter("active work items", "items", 1, kTenths, true,
-              [](const Load& load) { return static_cast<double>(load.flowing + load.waiting); });
+              [](const MachineLoad& load) { return static_cast<double>(load.flowing + load.waiting); });
   for (std::size_t b = 0; b < kBlameCount; ++b) {
     add_counter(fmt::format("items bound by {}", blame_name(static_cast<Blame>(b))), "items", 1, kTenths, false,
-                [b](const Load& load) { return load.bound[b]; });
+                [b](const MachineLoad& load) { return load.bound[b]; });
   }
 }
 
 void LoadCounters::add_counter(std::string name, std::string unit, double scale, double decimals, bool always,
-                               std::function<double(const Load&)> value) {
+                               std::function<double(const MachineLoad&)> value) {
   Counter& counter = counters_.emplace_back();
   counter.name = std::move(name);
   counter.unit = std::move(unit);
@@ -45,7 +45,7 @@ void LoadCounters::add_counter(std::string name, std::string unit, double scale,
   if (always) counter.track = writer_.add_counter(group_, counter.name, counter.unit);
 }
 
-void LoadCounters::add(const Load& load) {
+void LoadCounters::add(const MachineLoad& load) {
   // Cut at the borders of steps, so that each step's mean is of all that happens in it.
   TimePoint from = load.from;
   while (from < load.to) {

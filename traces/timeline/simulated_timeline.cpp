@@ -71,7 +71,7 @@ void SimulatedTimeline::on_span(const Span& span) {
   experts_->add(span);
 }
 
-void SimulatedTimeline::on_load(const Load& load) { counters_->add(load); }
+void SimulatedTimeline::on_load(const MachineLoad& load) { counters_->add(load); }
 
 void SimulatedTimeline::on_end(const SimulationResult& result) {
   counters_->finish();

@@ -54,7 +54,7 @@ class SimulatedTimeline : public TimelineListener {
   SimulatedTimeline(TrackWriter& writer, SimulatedTimelineOptions options);
   void on_start(const ExecutionPlan& plan, const Machine& machine) override;
   void on_span(const Span& span) override;
-  void on_load(const Load& load) override;
+  void on_load(const MachineLoad& load) override;
   void on_end(const SimulationResult& result) override;
 
  private:

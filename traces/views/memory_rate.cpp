@@ -20,7 +20,7 @@ void MemoryRateMeter::on_start(const ExecutionPlan& /*plan*/, const Machine& mac
 void MemoryRateMeter::on_span(const Span& /*span*/) {}
 void MemoryRateMeter::on_end(const SimulationResult& /*result*/) {}
 
-void MemoryRateMeter::on_load(const Load& load) {
+void MemoryRateMeter::on_load(const MachineLoad& load) {
   end_ = load.to;
   while (load.to.value() > static_cast<std::int64_t>(kMostSteps) * step_.value()) {
     step_ += step_;

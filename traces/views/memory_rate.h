@@ -22,7 +22,7 @@ class MemoryRateMeter : public TimelineListener {
 
   void on_start(const ExecutionPlan& plan, const Machine& machine) override;
   void on_span(const Span& span) override;
-  void on_load(const Load& load) override;
+  void on_load(const MachineLoad& load) override;
   void on_end(const SimulationResult& result) override;
 
   // After the run.
