@@ -30,6 +30,8 @@ using Lowered = std::variant<ExecutionPlan, Infeasible>;
 
 // Whole numbers by name ("block_m", "up.registers"); what is absent follows the strategy's default rule.
 using Parameters = std::map<std::string, std::int64_t>;
+// What a lowering went by: of each parameter that it asked for its value, or nullopt where projections or experts differ.
+using UsedParameters = std::map<std::string, std::optional<std::int64_t>>;
 
 struct LowerRequest {
   const MoeLayer& layer;
@@ -40,6 +42,7 @@ struct LowerRequest {
   const Parameters& parameters;
   const ImplementationConstants& constants;  // fitted ones of the implementation; empty: none
   std::string stage;                         // "": all kernels; else only those of this stage ("gemm1", "act", ...)
+  UsedParameters* used = nullptr;            // filled where wanted
 };
 
 struct ParameterInfo {
