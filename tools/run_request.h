@@ -18,6 +18,8 @@ struct RequestFlags {
   std::string device = "h200";
   std::optional<std::string> concurrency, samples;
   std::vector<std::string> strategies;
+  std::vector<std::string>
+      parameters;  // "grouped_gemm.block_m=32": of each choice of that strategy; of studies, no flag
   std::string scope = "moe_layer";
   std::string launch = "graph";
   RoutingFlags routing;

@@ -77,6 +77,10 @@ struct StrategyChoice {
   const StackProfile* stack = nullptr;  // whose rules set what `parameters` do not
 };
 StrategyChoice parse_strategy(const std::string& text, const std::string& flag = "--strategy");
+// The same with this parameter, in place of what was said of it; its text names what is stated. CHECKs that it is none of
+// auto. Throws InputError (of `flag`).
+StrategyChoice with_parameter(const StrategyChoice& choice, const std::string& parameter, std::int64_t value,
+                              const std::string& flag = "--strategy");
 // Parameters that choose another kernel than a strategy's default one, as an overlay names them: "persistent=1" or "".
 std::string kernel_variant(const Parameters& parameters);
 // Checks names and ranges against the strategy's parameter list.
