@@ -80,8 +80,17 @@ std::vector<std::string> fitted_notes(const MeasuredRows& measured, const Calibr
   return notes;
 }
 
+struct Compared {
+  CurveOf one, other;
+  OutputFormat format;
+};
+
+const std::string& name_of(const CurveOf& curve) {
+  return curve.implementation.empty() ? curve.strategy : curve.implementation;
+}
+
 // "stream_gemv:implementation=NAME" or a strategy's name alone.
-std::vector<CurveOf> parse_compared(const std::string& text, Grid grid) {
+Compared parse_compared(const std::string& text, const std::string& format, Grid grid) {
   constexpr const char* kFlag = "--compare-strategies";
   const std::vector<StrategyChoice> choices = parse_strategies({text}, grid, kFlag);
   if (choices.size() != 2) {
@@ -95,39 +104,39 @@ std::vector<CurveOf> parse_compared(const std::string& text, Grid grid) {
     }
     list.push_back({choice.strategy->name, choice.implementation});
   }
-  return list;
+  return {list[0], list[1], FormatFlag{format}.parse()};
 }
 
-CommandResult compare_strategies(const ValidateFlags& flags, const MeasuredRows& measured, EvaluationReport report) {
+CommandResult compare_strategies(const ValidateFlags& flags, const Compared& of, const MeasuredRows& measured,
+                                 EvaluationReport report) {
   const std::optional<Calibration> overlay = flags.calibration.load(measured.hardware);  // its held-out errors
-  const std::vector<CurveOf> of = parse_compared(*flags.compare, measured.hardware.grid);
   CurvesReport curves;
-  curves.one = of[0].implementation.empty() ? of[0].strategy : of[0].implementation;
-  curves.other = of[1].implementation.empty() ? of[1].strategy : of[1].implementation;
-  curves.curves = curves_of(report.evaluation, of[0], of[1], overlay ? &*overlay : nullptr);
+  curves.one = name_of(of.one);
+  curves.other = name_of(of.other);
+  curves.curves = curves_of(report.evaluation, of.one, of.other, overlay ? &*overlay : nullptr);
   if (curves.curves.empty()) {
     throw InputError({measured.file(), "", "no layer of which both were measured with the same routing",
                       fmt::format("rows of {} and of {}, stage total", curves.one, curves.other), ""});
   }
   curves.of_rows = std::move(report);
   std::ostringstream out;
-  write_curves(curves, FormatFlag{flags.format}.parse(), out);
+  write_curves(curves, of.format, out);
   return {.output = out.str(), .complaint = ""};
 }
 
 CommandResult validate(const ValidateFlags& flags) {
   if (flags.rows.micro()) return validate_micro(flags);
   const EvaluationView& view = find_evaluation_view(flags.format);
-  if (flags.compare) {
-    FormatFlag{flags.format}.parse();
-    if (flags.vary_assumed) throw InputError({"--vary-assumed", "", "--compare-strategies too", "one of the two", ""});
+  if (flags.compare && flags.vary_assumed) {
+    throw InputError({"--vary-assumed", "", "--compare-strategies too", "one of the two", ""});
   }
   if (flags.vary_assumed && flags.format != "table") {
     throw InputError({"--vary-assumed", "", fmt::format("--format {}", flags.format), "--format table", ""});
   }
   const std::optional<LeaveOut> leave_out = parse_leave_out(flags);
   const MeasuredRows measured = flags.rows.load(flags.hardware);
-  if (flags.compare) parse_compared(*flags.compare, measured.hardware.grid);
+  std::optional<Compared> compared;
+  if (flags.compare) compared = parse_compared(*flags.compare, flags.format, measured.hardware.grid);
   const std::optional<Calibration> calibration = leave_out ? std::nullopt : flags.calibration.load(measured.hardware);
 
   Progress progress;
@@ -146,7 +155,7 @@ CommandResult validate(const ValidateFlags& flags) {
     options.progress = [&](std::size_t done, std::size_t all) { progress.show(done, all); };
     report.evaluation = evaluate(measured.rows, measured.file(), measured.hardware, options);
   }
-  if (flags.compare) return compare_strategies(flags, measured, std::move(report));
+  if (compared) return compare_strategies(flags, *compared, measured, std::move(report));
   std::ostringstream out;
   view.write(report, out);
   if (flags.vary_assumed) {

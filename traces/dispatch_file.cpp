@@ -16,8 +16,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json range_json(const Range& range) { return {{"least", six_digits(range.least)}, {"most", six_digits(range.most)}}; }
-Json range_json(const std::optional<Range>& range) { return range ? range_json(*range) : Json(nullptr); }
+Json range_json(const LeastMost& range) {
+  return {{"least", six_digits(range.least)}, {"most", six_digits(range.most)}};
+}
+Json range_json(const std::optional<LeastMost>& range) { return range ? range_json(*range) : Json(nullptr); }
 
 Json entry_json(const CrossoverStudy& study, const DispatchEntry& entry) {
   return {{"from", entry.from},
@@ -145,7 +147,7 @@ void write_dispatch_header(const CrossoverStudy& study, const DispatchTable& tab
   }
   fmt::print(out, "}} {}_entry;\n\nstatic const {}_entry {}_table[] = {{\n", prefix, prefix, prefix);
   for (const DispatchEntry& entry : table.entries) {
-    const auto least = [](const std::optional<Range>& range) { return range ? number(range->least) : "-1.0"; };
+    const auto least = [](const std::optional<LeastMost>& range) { return range ? number(range->least) : "-1.0"; };
     fmt::print(out, "  {{ {}, {}, {}, {}, {}, {}", entry.from, enumerators[entry.strategy],
                quoted(strategy_text(study.strategies[entry.strategy], entry.parameters)),
                number(entry.gain_over_next.least), least(entry.gain_over_reference), least(entry.confidence));

@@ -22,11 +22,11 @@ struct Found {
 Found search(std::size_t lines, std::int64_t from, std::int64_t to,
              const std::function<int(std::size_t, std::int64_t)>& label) {
   Found found;
-  std::set<Place> seen;
-  const auto labels = [&](const std::vector<Place>& places) {
+  std::set<AxisPlace> seen;
+  const auto labels = [&](const std::vector<AxisPlace>& places) {
     ++found.waves;
     std::vector<int> result;
-    for (const Place& place : places) {
+    for (const AxisPlace& place : places) {
       EXPECT_TRUE(seen.insert(place).second) << "asked twice for " << place.at;
       EXPECT_TRUE(place.at >= from && place.at <= to) << place.at;
       result.push_back(label(place.line, place.at));

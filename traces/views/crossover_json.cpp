@@ -47,7 +47,7 @@ Json line_json(const CrossoverStudy& study, const CrossoverLine& line) {
          {"first_after", at(crossing.first_after)},
          {"zone", crossing.zone ? Json({at(crossing.zone->first), at(crossing.zone->second)}) : Json(nullptr)}});
   }
-  for (const Span& span : spans_of(line)) {
+  for (const WinnerSpan& span : spans_of(line)) {
     Json next = Json::array();
     for (const std::size_t s : span.next) next.push_back(study.strategies[s]);
     spans.push_back({{"from", at(span.from)},

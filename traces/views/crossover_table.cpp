@@ -35,7 +35,7 @@ void write_spans(const CrossoverStudy& study, std::ostream& out) {
   for (const CrossoverLine& line : study.lines) {
     if (&line != &study.lines.front()) table.add_gap();
     bool first = true;
-    for (const Span& span : spans_of(line)) {
+    for (const WinnerSpan& span : spans_of(line)) {
       std::vector<std::string> cells = first ? line.coordinates : std::vector<std::string>(study.line_axes.size());
       first = false;
       const std::string from = line.standing(span.from).value.text, to = line.standing(span.to).value.text;

@@ -60,7 +60,7 @@ std::string crossover_sentence(const CrossoverStudy& study, const CrossoverLine&
   }
   text += ".";
   std::vector<std::string> zones;
-  const std::vector<Span> spans = spans_of(line);
+  const std::vector<WinnerSpan> spans = spans_of(line);
   for (std::size_t i = 0; i < spans.size(); ++i) {
     if (!spans[i].contested) continue;
     std::size_t end = i;

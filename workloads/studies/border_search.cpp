@@ -11,7 +11,7 @@ std::vector<KnownLabels> find_borders(std::size_t lines, const std::vector<std::
                                       const LabelsOf& labels_of) {
   MOESIM_CHECK(!coarse.empty());
   std::vector<KnownLabels> known(lines);
-  std::vector<Place> wave;
+  std::vector<AxisPlace> wave;
   for (std::size_t line = 0; line < lines; ++line) {
     for (const std::int64_t at : coarse) wave.push_back({line, at});
   }

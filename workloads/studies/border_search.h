@@ -12,16 +12,16 @@
 
 namespace moesim {
 
-struct Place {
+struct AxisPlace {
   std::size_t line = 0;  // of a map, each of which is searched for itself
   std::int64_t at = 0;
 
-  auto operator<=>(const Place&) const = default;
+  auto operator<=>(const AxisPlace&) const = default;
 };
 
 // Of each place, in the order asked; called once a wave, so that the places of a wave can be worked on at once. A place is
 // asked for once.
-using LabelsOf = std::function<std::vector<int>(const std::vector<Place>&)>;
+using LabelsOf = std::function<std::vector<int>(const std::vector<AxisPlace>&)>;
 
 // What is known of a line: labels by place, among them both sides of each change that was found.
 using KnownLabels = std::map<std::int64_t, int>;

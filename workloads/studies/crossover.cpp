@@ -46,7 +46,7 @@ struct Looked {
   std::vector<std::string> reasons;  // by strategy; "": feasible
 };
 
-Looked look_at(const CrossoverRequest& request, const Place& place) {
+Looked look_at(const CrossoverRequest& request, const AxisPlace& place) {
   const ConcurrencyRequest here = request.request_at(place);
   MOESIM_CHECK(here.concurrencies.size() == 1);
   const ConcurrencyStudy study = run_concurrency_study(here);
@@ -126,14 +126,14 @@ const Standing& CrossoverLine::standing(std::int64_t at) const {
   return *it;
 }
 
-std::vector<Span> spans_of(const CrossoverLine& line) {
-  std::vector<Span> spans;
+std::vector<WinnerSpan> spans_of(const CrossoverLine& line) {
+  std::vector<WinnerSpan> spans;
   for (const Standing& s : line.standings) {
     const bool contested = s.contested();
     if (spans.empty() || spans.back().winner != s.winner || spans.back().contested != contested) {
       spans.push_back({s.at, s.at, s.winner, contested, s.lead(), s.lead(), {}});
     }
-    Span& span = spans.back();
+    WinnerSpan& span = spans.back();
     span.to = s.at;
     span.lead_min = std::min(span.lead_min, s.lead());
     span.lead_max = std::max(span.lead_max, s.lead());
@@ -200,11 +200,11 @@ CrossoverStudy run_crossover_study(const CrossoverRequest& request) {
   study.assumed_error = request.assumed_error;
   for (const StrategyChoice& choice : first.strategies) study.strategies.push_back(choice.text);
 
-  std::map<Place, Looked> looked;
+  std::map<AxisPlace, Looked> looked;
   std::map<std::tuple<std::optional<std::size_t>, bool, Parameters>, int> labels;
   std::mutex reporting;
   std::size_t done = 0;
-  const auto labels_of = [&](const std::vector<Place>& places) {
+  const auto labels_of = [&](const std::vector<AxisPlace>& places) {
     std::vector<Looked> found(places.size());
     const std::size_t all = done + places.size();
     tbb::parallel_for(std::size_t{0}, places.size(), [&](std::size_t i) {

@@ -48,7 +48,7 @@ struct Standing {
 };
 
 // Known places in a row with the same winner, all contested or none.
-struct Span {
+struct WinnerSpan {
   std::int64_t from = 0, to = 0;
   std::optional<std::size_t> winner;
   bool contested = false;
@@ -73,14 +73,14 @@ struct CrossoverLine {
 
 // Crossings in one zone are one where the winner is another after it, and none where it is the same.
 std::vector<Crossing> crossings_of(const CrossoverLine& line);
-std::vector<Span> spans_of(const CrossoverLine& line);
+std::vector<WinnerSpan> spans_of(const CrossoverLine& line);
 
 struct CrossoverRequest {
   std::string axis;                                 // its name, for the record
   std::vector<std::int64_t> coarse;                 // places, ascending
   std::function<AxisPoint(std::int64_t)> value_at;  // of the axis
   // The request of one concurrency at a place of a line.
-  std::function<ConcurrencyRequest(const Place&)> request_at;
+  std::function<ConcurrencyRequest(const AxisPlace&)> request_at;
   std::vector<std::string> line_axes;                               // of a map
   std::vector<std::vector<std::string>> lines = {{}};               // their coordinates
   std::optional<double> assumed_error;                              // s of strategies whose own is not known

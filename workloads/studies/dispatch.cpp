@@ -11,7 +11,7 @@
 namespace moesim {
 namespace {
 
-void widen(std::optional<Range>& range, double value) {
+void widen(std::optional<LeastMost>& range, double value) {
   if (!range) range = {value, value};
   range->least = std::min(range->least, value);
   range->most = std::max(range->most, value);
@@ -24,7 +24,7 @@ DispatchEntry entry_of(const std::vector<Standing>& places, std::size_t referenc
   entry.to = entry.tokens_to = places.back().tokens;
   entry.strategy = *first.winner;
   entry.parameters = first.parameters;
-  std::optional<Range> lead;
+  std::optional<LeastMost> lead;
   bool sure = true;  // a confidence is known at all places
   for (const Standing& s : places) {
     widen(lead, s.lead());

@@ -20,7 +20,7 @@ enum class DispatchBy { kTokens, kDistinctExperts };
 const char* dispatch_key(DispatchBy by);                // "tokens", "distinct_experts"
 DispatchBy parse_dispatch_by(const std::string& text);  // throws InputError (flag --by)
 
-struct Range {
+struct LeastMost {
   double least = 0, most = 0;
 };
 
@@ -29,9 +29,9 @@ struct DispatchEntry {
   std::int64_t tokens_from = 0, tokens_to = 0;  // where it was simulated
   std::size_t strategy = 0;                     // of the study
   Parameters parameters;
-  Range gain_over_next;                      // time of the second fastest / its time, at the places looked at; 1: none
-  std::optional<Range> gain_over_reference;  // nullopt: the reference is nowhere feasible there
-  std::optional<Range> confidence;           // that it is the fastest; nullopt: some error is not known
+  LeastMost gain_over_next;  // time of the second fastest / its time, at the places looked at; 1: none
+  std::optional<LeastMost> gain_over_reference;  // nullopt: the reference is nowhere feasible there
+  std::optional<LeastMost> confidence;           // that it is the fastest; nullopt: some error is not known
 };
 
 struct DispatchTable {
