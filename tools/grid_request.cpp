@@ -75,7 +75,7 @@ void keep_size(const RequestFlags& before, const std::vector<Axis>& axes, const 
   ModelOverrides::set(overrides, kIntermediate, fmt::format("{}", kept.intermediate));
 }
 
-void check_keep(const Grid& grid) {
+void check_keep(const AxisGrid& grid) {
   const auto varied = [&](const char* name) {
     return std::any_of(grid.axes.begin(), grid.axes.end(), [&](const Axis& axis) { return axis.name == name; });
   };
@@ -98,8 +98,8 @@ void GridFlags::add(FlagSet& set) {
       "Rescale experts, topk or intermediate, where not varied, so that a layer's parameters stay what they were");
 }
 
-Grid GridFlags::load(RequestFlags& base) const {
-  Grid loaded;
+AxisGrid GridFlags::load(RequestFlags& base) const {
+  AxisGrid loaded;
   if (grid) loaded = load_grid(*grid);
   for (const std::string& text : vary) add_axis(loaded, parse_axis(text), "--vary");
   if (keep) loaded.keep = parse_keep(*keep);

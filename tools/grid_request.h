@@ -21,7 +21,7 @@ struct GridFlags {
   void add(FlagSet& set);
   // The file's axes, then those of --vary. What the file says of strategies goes into `base` where its flag is silent.
   // Throws InputError.
-  [[nodiscard]] Grid load(RequestFlags& base) const;
+  [[nodiscard]] AxisGrid load(RequestFlags& base) const;
 };
 
 // The axis takes this value, whatever the flags said of it before.

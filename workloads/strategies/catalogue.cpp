@@ -7,6 +7,7 @@
 
 #include "hwmodels/schema.h"
 #include "sim/io/input_error.h"
+#include "sim/units/check.h"
 #include "workloads/strategies/stack_profiles.h"
 
 namespace moesim {

@@ -36,13 +36,13 @@ Axis read_axis(const std::string& name, const JsonView& view) {
 
 }  // namespace
 
-std::size_t Grid::points() const {
+std::size_t AxisGrid::points() const {
   std::size_t count = 1;
   for (const Axis& axis : axes) count *= axis.values.size();
   return count;
 }
 
-std::vector<AxisValue> Grid::values(std::size_t point) const {
+std::vector<AxisValue> AxisGrid::values(std::size_t point) const {
   std::vector<AxisValue> chosen(axes.size());
   for (std::size_t i = axes.size(); i-- > 0;) {
     const std::vector<AxisValue>& values = axes[i].values;
@@ -52,7 +52,7 @@ std::vector<AxisValue> Grid::values(std::size_t point) const {
   return chosen;
 }
 
-void add_axis(Grid& grid, Axis axis, const std::string& flag) {
+void add_axis(AxisGrid& grid, Axis axis, const std::string& flag) {
   const auto same = [&](const Axis& known) { return known.name == axis.name; };
   if (std::any_of(grid.axes.begin(), grid.axes.end(), same)) {
     throw InputError({flag, "", fmt::format("'{}' a second time", axis.name), "each axis once", ""});
@@ -64,12 +64,12 @@ void add_axis(Grid& grid, Axis axis, const std::string& flag) {
   grid.axes.push_back(std::move(axis));
 }
 
-Grid load_grid(const std::string& path) {
+AxisGrid load_grid(const std::string& path) {
   constexpr std::int64_t kMostBytes = 1 << 24;
   return parse_grid(read_text_file(path, kMostBytes), path);
 }
 
-Grid parse_grid(const std::string& text, const std::string& file_name) {
+AxisGrid parse_grid(const std::string& text, const std::string& file_name) {
   const JsonDocument document = JsonDocument::parse(text, file_name);
   const JsonView root = document.root();
   if (!root.is_object()) root.fail("an object");
@@ -77,7 +77,7 @@ Grid parse_grid(const std::string& text, const std::string& file_name) {
   if (const JsonView schema = root.at("schema"); schema.as_string() != kSchema) {
     schema.fail(fmt::format("'{}'", kSchema));
   }
-  Grid grid;
+  AxisGrid grid;
   const JsonView vary = root.at("vary");
   if (!vary.is_object()) vary.fail("an object of axes");
   for (const std::string& name : vary.keys()) add_axis(grid, read_axis(name, vary.at(name)), file_name);

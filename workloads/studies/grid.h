@@ -10,7 +10,7 @@
 
 namespace moesim {
 
-struct Grid {
+struct AxisGrid {
   std::vector<Axis> axes;               // the last one varies fastest; no name twice
   std::vector<std::string> strategies;  // of the file; empty: not stated there
   Keep keep = Keep::kNothing;
@@ -21,12 +21,12 @@ struct Grid {
 };
 
 // Throws InputError: a name that is there already, or more points than can be numbered well.
-void add_axis(Grid& grid, Axis axis, const std::string& flag);
+void add_axis(AxisGrid& grid, Axis axis, const std::string& flag);
 
 // One object {"schema": "moesim.grid/1", "vary": {NAME: "LIST" | value | [value, ...], ...}, "keep": "active",
 // "strategies": ["grouped_gemm:block_m=32", ...]}: names and texts as in --vary, in file order; a text in an array is one
 // piece. Unknown keys are errors. Throws InputError.
-Grid load_grid(const std::string& path);
-Grid parse_grid(const std::string& text, const std::string& file_name);
+AxisGrid load_grid(const std::string& path);
+AxisGrid parse_grid(const std::string& text, const std::string& file_name);
 
 }  // namespace moesim
