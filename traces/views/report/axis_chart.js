@@ -10,7 +10,7 @@ function axisTable() {
 }
 
 function drawAxis(svg, width) {
-  addPatterns(svg, "axis");
+  addHatch(svg, "axis");
   const places = line().places, narrow = width < 560;
   const left = narrow ? 44 : 56, right = 14;
   const fastest = places.map((p) => Math.min(...p.times_ps.filter((t) => t !== null)));

@@ -8,7 +8,9 @@ function fillVerdict() {
     for (const l of study.lines.slice(0, 12)) sentences.append(element("li", { text: `${lineName(l)}: ${l.sentence}` }));
     if (study.lines.length > 12) sentences.append(element("li", { text: `and ${study.lines.length - 12} lines more, in the table of borders.` }));
   } else {
-    document.getElementById("headline").append(...breakable(study.lines[0].sentence));
+    const [first, ...rest] = study.lines[0].sentence.split(/(?<=\.) (?=[A-Z])/);
+    document.getElementById("headline").append(...breakable(first.replace(/\.$/, "")));
+    for (const text of rest) sentences.append(element("li", { text }));
   }
   const shard = study.model.tp === 1 && study.model.ep === 1 ? "the whole layer" : `one device of tp ${study.model.tp} × ep ${study.model.ep}`;
   const facts = [["Weights, activations", `${study.model.weights}, ${study.model.activations}`], ["Routing", `${data.routing}, ${plural(study.samples, "sample")}, seed ${data.seed}`],

@@ -71,6 +71,11 @@ function placeLines(p) {
   return lines;
 }
 
+// The pattern of places where the lead is under its error, to be seen on any colour in either theme.
+function addHatch(svg, id) {
+  addPatterns(svg, id);
+  svg.select(`#${id}-diagonal path`).style("stroke", "var(--ink)").style("stroke-opacity", 0.6);
+}
 function zoneLegend(id) {
   return { text: "lead under the predicted error", width: 18, draw: (g) => {
     g.append("rect").attr("y", -6).attr("width", 18).attr("height", 12).attr("class", "shade");

@@ -13,7 +13,7 @@ function mapTable() {
 }
 
 function drawMap(svg, width) {
-  addPatterns(svg, "map");
+  addHatch(svg, "map");
   const narrow = width < 560;
   const widest = Math.max(...study.lines.map((l) => textWidth(lineLabel(l))), textWidth(study.line_axes.join(", ")));
   const left = Math.min(widest + 14, narrow ? 90 : 220), right = 12;
@@ -59,7 +59,7 @@ function addMap(section) {
   addFigure(section, {
     id: "chart-map",
     title: `Fastest strategy, by ${study.axis} and ${listText(study.line_axes)}`,
-    reading: () => `A strip for each ${listText(study.line_axes)}; the winner's colour and shape, deeper where it leads by more (full at ${fixed(kFullLead, 0)} times), borders found by bisection.${anyContested ? " Hatched: the lead is under the predicted error." : ""}`,
+    reading: () => `A strip for each value of ${listText(study.line_axes)}, in the winner's colour and shape, deeper where it leads by more (full at ${fixed(kFullLead, 0)} times), with borders found by bisection.${anyContested ? " Hatched: the lead is under the predicted error." : ""}`,
     hint: "Choose a strip to see its times below.",
     draw: drawMap,
     table: mapTable,
