@@ -15,7 +15,6 @@
 namespace moesim {
 namespace {
 
-constexpr const char* kDefaultConcurrency = "1,2,3,4,8,16,32,64";
 constexpr std::int64_t kDefaultSamples = 8;
 constexpr std::int64_t kDefaultStepSamples = 1;  // each MoE layer has a routing of its own
 
@@ -26,7 +25,7 @@ void read_trace(const RequestFlags& flags, ConcurrencyRequest& request) {
   if (flags.trace_layer) layer = parse_whole("--trace-layer", *flags.trace_layer, 0, kMostId);
   if (flags.concurrency && request.concurrencies.size() == 1) tokens = request.concurrencies.front();
   RoutedTrace trace = load_layers(path, hints_of(request.model), layer, "--trace-layer");
-  print_notes(path, trace);
+  if (!flags.routing.quiet) print_notes(path, trace);
   request.trace = batches_of(std::move(trace), tokens);
   const RoutedBatch& first = request.trace.front();
   if (first.topk != request.model.topk) {
