@@ -10,6 +10,7 @@
 
 #include "sim/io/input_error.h"
 #include "tools/command_line.h"
+#include "tools/crossover_flags.h"
 #include "tools/interrupt.h"
 #include "tools/progress.h"
 #include "tools/rank_executor.h"
@@ -27,6 +28,7 @@ constexpr std::int64_t kMostThreads = 1024;
 struct SweepFlags {
   RequestFlags request;
   GridFlags grid;
+  CrossoverFlags crossover;
   std::optional<std::string> out, format, threads;
   std::vector<std::string> given;
 };
@@ -192,12 +194,29 @@ CommandResult run_on_ranks(const SweepFlags& flags, Ranks& ranks) {
   }
 }
 
+CommandResult cross(const SweepFlags& flags) {
+  constexpr const char* kFlag = "--crossover";
+  if (flags.out)
+    throw InputError({"--out", "", fmt::format("{} too", kFlag), "standard output, --html or --dispatch", ""});
+  if (flags.request.ladder.ladder) throw InputError({"--ladder", "", fmt::format("{} too", kFlag), "moesim run", ""});
+  RequestFlags base = flags.request;
+  const AxisGrid grid = flags.grid.load(base);
+  return run_crossover(flags.crossover, base, grid, flags.format.value_or("table"),
+                       thread_count(flags, default_threads()));
+}
+
 CommandResult run(const SweepFlags& flags) {
   const InterruptGuard guard;
+  if (!flags.crossover.crossover && flags.crossover.given() != nullptr) {
+    throw InputError({flags.crossover.given(), "", "no --crossover", "--crossover AXIS", ""});
+  }
   try {
-    if (const std::optional<Launched> launched = launched_ranks()) {
-      return run_on_ranks(flags, *join_ranks(*launched));
+    const std::optional<Launched> launched = launched_ranks();
+    if (flags.crossover.crossover) {
+      if (launched) throw InputError({"--crossover", "", "several ranks", "one process, with --threads", ""});
+      return cross(flags);
     }
+    if (launched) return run_on_ranks(flags, *join_ranks(*launched));
     return lead(flags, [&](const Sweep&) { return thread_executor(thread_count(flags, default_threads())); });
   } catch (const Interrupted& interrupted) {  // before there was anything to go on with
     return {.output = "", .complaint = interrupted.what(), .exit_code = ExitCode::kInterrupted};
@@ -210,8 +229,10 @@ std::function<CommandResult()> define(FlagSet& set) {
   set.value("--out", "FILE", flags->out,
             "Rows as they come, in the grid's order; the same command goes on with a file that was not finished "
             "[default: standard output]");
-  set.value("--format", "csv|jsonl", flags->format, "How to write [default: by the file's ending, else csv]");
+  set.value("--format", "csv|jsonl", flags->format,
+            "How to write [default: by the file's ending, else csv]; a crossover: table|json|csv|svg [default: table]");
   set.value("--threads", "N", flags->threads, "Same bytes for any number [default: all cores]");
+  flags->crossover.add(set);
   flags->request.add(set);
   set.record(flags->given);
   return [flags] { return run(*flags); };
@@ -225,7 +246,12 @@ constinit const Command kSweepCommand = {
     "grouped_gemm,stream_gemv\n"
     "  moesim sweep --model olmoe-1b-7b --vary hbm.bandwidth=3..8TB/s:3 --concurrency 1 --samples 1 --format jsonl\n"
     "  moesim sweep --model mixtral-8x7b --vary device=h200,tpu7x --vary routing=uniform,zipf:0.6 --concurrency 1,4 "
-    "--samples 1 --out sweep.csv",
+    "--samples 1 --out sweep.csv\n"
+    "  moesim sweep --crossover concurrency=1..64 --model qwen3-30b-a3b --strategy stream_gemv,grouped_gemm --dispatch "
+    "table.h\n"
+    "  moesim sweep --crossover concurrency=1..16 --vary experts=128,512 --samples 1 --strategy "
+    "stream_gemv,grouped_gemm "
+    "--html map.html",
     define};
 
 }  // namespace moesim

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "sim/io/input_error.h"
+#include "tools/interrupt.h"
 #include "tools/output_file.h"
 #include "tools/progress.h"
 #include "traces/dispatch_file.h"
@@ -159,7 +160,7 @@ const char* CrossoverFlags::given() const {
 }
 
 CommandResult run_crossover(const CrossoverFlags& flags, const RequestFlags& base, const AxisGrid& grid,
-                            const std::string& format) {
+                            const std::string& format, std::size_t threads) {
   const CrossoverView& view = find_crossover_view(format);
   const SearchAxis search = parse_search_axis(flags.crossover.value_or(kConcurrency));
   const bool by_tokens = search.axis.name == kConcurrency;
@@ -199,6 +200,7 @@ CommandResult run_crossover(const CrossoverFlags& flags, const RequestFlags& bas
 
   CrossoverRequest request;
   request.axis = search.axis.name;
+  request.threads = threads;
   request.coarse = search.coarse();
   request.value_at = [&](std::int64_t at) {
     const AxisValue value = search.value(at);
@@ -219,6 +221,7 @@ CommandResult run_crossover(const CrossoverFlags& flags, const RequestFlags& bas
     of_lines.push_back(request_of_place({line, request.coarse.front()}));
   }
   request.request_at = [&](const AxisPlace& place) {
+    check_for_interrupt();
     if (!by_tokens) return request_of_place(place);
     ConcurrencyRequest at = of_lines[place.line];
     at.concurrencies = {place.at};

@@ -23,6 +23,6 @@ struct CrossoverFlags {
 
 // Lines are the points of `grid`. Throws InputError.
 CommandResult run_crossover(const CrossoverFlags& flags, const RequestFlags& base, const AxisGrid& grid,
-                            const std::string& format);
+                            const std::string& format, std::size_t threads);
 
 }  // namespace moesim

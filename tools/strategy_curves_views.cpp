@@ -54,7 +54,7 @@ double percent(std::size_t part, std::size_t whole) {
   return 100 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
-// "measured: the one is 5 % ahead up to 4 tokens, the other from 12 on; simulated, they cross at 6.3: between."
+// "measured: A at least 5 % ahead up to 4 tokens, B from 12 on; simulated: B stays ahead from 6.3 on (inside)."
 std::string span_sentence(const StrategyCurves& curves, const CurvesReport& report) {
   const auto last = curves.last_clear(), first = curves.first_clear();
   const double lead = (kClearLead - 1) * 100;
@@ -62,8 +62,8 @@ std::string span_sentence(const StrategyCurves& curves, const CurvesReport& repo
                           : fmt::format("measured: {} nowhere {:.0f} % ahead", report.one, lead);
   text += first ? fmt::format(", {} from {} on", report.other, *first) : fmt::format(", {} nowhere", report.other);
   const auto crossover = curves.simulated_crossover();
-  text += crossover ? fmt::format("; simulated: they cross at {:.1f} tokens", *crossover)
-                    : fmt::format("; simulated: {} stays ahead", report.one);
+  text += crossover ? fmt::format("; simulated: {} stays ahead from {:.1f} on", report.other, *crossover)
+                    : fmt::format("; simulated: {} is ahead at the last", report.one);
   if (const auto inside = curves.inside()) text += *inside ? " (inside)" : " (outside)";
   return text + ".";
 }

@@ -58,16 +58,15 @@ std::optional<std::int64_t> StrategyCurves::first_clear() const {
 }
 
 std::optional<double> StrategyCurves::simulated_crossover() const {
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    const double after = std::log(points[i].simulated_ratio());
-    if (after < 0) continue;
-    const auto tokens = static_cast<double>(points[i].tokens);
-    if (i == 0) return tokens;
-    const double before = std::log(points[i - 1].simulated_ratio());
-    const auto tokens_before = static_cast<double>(points[i - 1].tokens);
-    return tokens_before * std::pow(tokens / tokens_before, -before / (after - before));
-  }
-  return std::nullopt;
+  std::size_t after = points.size();  // the first point from which on the other stays ahead
+  while (after > 0 && points[after - 1].simulated_ratio() >= 1) --after;
+  if (after == points.size()) return std::nullopt;
+  const auto tokens_after = static_cast<double>(points[after].tokens);
+  if (after == 0) return tokens_after;
+  const auto tokens_before = static_cast<double>(points[after - 1].tokens);
+  const double behind = std::log(points[after].simulated_ratio()),
+               ahead = -std::log(points[after - 1].simulated_ratio());
+  return tokens_before * std::pow(tokens_after / tokens_before, ahead / (behind + ahead));
 }
 
 std::optional<bool> StrategyCurves::inside() const {

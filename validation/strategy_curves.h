@@ -36,8 +36,8 @@ struct StrategyCurves {
   // Measured: the last tokens at which the one is ahead by kClearLead, and the first after them at which the other is.
   [[nodiscard]] std::optional<std::int64_t> last_clear() const;
   [[nodiscard]] std::optional<std::int64_t> first_clear() const;
-  // Tokens at which the simulated ratio goes through 1 upwards for the first time, between two points on straight lines of
-  // logarithms; below the first point: that point's tokens. nullopt: the one stays ahead.
+  // Tokens from which on the other stays ahead as simulated: where the ratio goes through 1 between two points, on straight
+  // lines of logarithms; of an other that is always ahead the first point's tokens. nullopt: the one is ahead at the last.
   [[nodiscard]] std::optional<double> simulated_crossover() const;
   // Whether that lies between the two; nullopt where either end or the crossover is not there to tell.
   [[nodiscard]] std::optional<bool> inside() const;

@@ -59,6 +59,16 @@ TEST_F(Curves, CrossOnStraightLinesOfLogarithms) {
   EXPECT_THAT(list[0].inside(), Optional(true));
 }
 
+// Near a tie the order may change several times: the last change counts.
+TEST_F(Curves, CrossWhereTheOtherStaysAhead) {
+  add(1, 0.9, 0.9);
+  add(2, 0.9, 1.1);
+  add(4, 0.98, 1 / 1.02);
+  add(16, 1.1, 1.02);
+  EXPECT_THAT(curves()[0].simulated_crossover(), Optional(DoubleNear(8, 1e-9)));
+  EXPECT_THAT(curves()[0].inside(), Optional(true));
+}
+
 TEST_F(Curves, OutsideIsOutside) {
   add(1, 0.9, 1.1);
   add(2, 0.9, 1.2);

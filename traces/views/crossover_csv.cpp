@@ -21,8 +21,8 @@ void write_crossover_csv(const CrossoverStudy& study, std::ostream& out) {
   headings.insert(headings.end(), {"tool_version", "calibration", "device_file", "device_hash", "model_file", "scope",
                                    "launch", "routing", "samples", "seed", "tp", "ep"});
   write_csv_line(headings, out);
-  const Provenance& p = study.provenance;
   for (const CrossoverLine& line : study.lines) {
+    const Provenance& p = line.provenance;
     for (const Standing& s : line.standings) {
       std::vector<std::string> cells = line.coordinates;
       cells.insert(cells.end(),

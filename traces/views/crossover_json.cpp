@@ -64,9 +64,14 @@ Json line_json(const CrossoverStudy& study, const CrossoverLine& line) {
   for (std::size_t i = 0; i < line.reasons.size(); ++i) {
     if (!line.reasons[i].empty()) infeasible[study.strategies[i]] = line.reasons[i];
   }
-  return {{"coordinates", coordinates}, {"sentence", crossover_sentence(study, line)},
-          {"crossings", crossings},     {"spans", spans},
-          {"places", places},           {"infeasible", infeasible}};
+  Json json = {{"coordinates", coordinates}};
+  if (!line.coordinates.empty()) json["provenance"] = provenance_json(line.provenance);
+  json["sentence"] = crossover_sentence(study, line);
+  json["crossings"] = crossings;
+  json["spans"] = spans;
+  json["places"] = places;
+  json["infeasible"] = infeasible;
+  return json;
 }
 
 }  // namespace

@@ -87,6 +87,7 @@ void write_crossover_table(const CrossoverStudy& study, std::ostream& out) {
   for (const CrossoverLine& line : study.lines) {
     const std::string name = line_name(study, line);
     out << "  " << name << (name.empty() ? "" : ": ") << crossover_sentence(study, line) << '\n';
+    if (line.provenance.routing != study.provenance.routing) out << "    routing " << line.provenance.routing << '\n';
     for (std::size_t i = 0; i < line.reasons.size(); ++i) {
       if (!line.reasons[i].empty())
         out << fmt::format("    {} is infeasible: {}\n", study.strategies[i], line.reasons[i]);

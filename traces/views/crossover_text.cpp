@@ -71,7 +71,8 @@ std::string crossover_sentence(const CrossoverStudy& study, const CrossoverLine&
     i = end;
   }
   if (!zones.empty()) {
-    std::string list = fmt::format("{}", fmt::join(zones, " and "));
+    std::string list = zones.front();
+    for (std::size_t i = 1; i < zones.size(); ++i) list += (i + 1 == zones.size() ? " and " : ", ") + zones[i];
     list[0] = list[0] == 'a' ? 'A' : 'F';
     text += fmt::format(" {} the lead is under the predicted error.", list);
   }

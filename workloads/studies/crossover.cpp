@@ -1,6 +1,7 @@
 #include "workloads/studies/crossover.h"
 
 #include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
 
 #include <algorithm>
 #include <atomic>
@@ -17,6 +18,27 @@
 
 namespace moesim {
 namespace {
+
+constexpr const char* kByLine = "by line";
+
+// What the lines have in common; overrides that are axes of the map are told by the lines' coordinates.
+Provenance common_provenance(const std::vector<CrossoverLine>& lines, const std::vector<std::string>& axes) {
+  Provenance common = lines.front().provenance;
+  const auto is_axis = [&](const std::string& assignment) {
+    return std::any_of(axes.begin(), axes.end(),
+                       [&](const std::string& axis) { return assignment.starts_with(axis + "="); });
+  };
+  std::erase_if(common.overrides, is_axis);
+  std::erase_if(common.model_overrides, is_axis);
+  for (const auto field :
+       {&Provenance::calibration, &Provenance::device, &Provenance::device_title, &Provenance::device_file,
+        &Provenance::device_hash, &Provenance::model, &Provenance::model_file, &Provenance::weights,
+        &Provenance::activations, &Provenance::scope, &Provenance::launch, &Provenance::routing}) {
+    const auto differs = [&](const CrossoverLine& line) { return line.provenance.*field != common.*field; };
+    if (std::any_of(lines.begin(), lines.end(), differs)) common.*field = kByLine;
+  }
+  return common;
+}
 
 // Of a standard normal variable: half of all lie within the first, 95 % within the second.
 constexpr double kNormalMedian = 0.6745, kNormalP95 = 1.96;
@@ -194,7 +216,6 @@ CrossoverStudy run_crossover_study(const CrossoverRequest& request) {
     throw InputError({"--strategy", "", "auto", "strategies to choose among: auto is one of them", ""});
   }
   CrossoverStudy study;
-  study.provenance = provenance_of(first);
   study.axis = request.axis;
   study.line_axes = request.line_axes;
   study.assumed_error = request.assumed_error;
@@ -204,15 +225,17 @@ CrossoverStudy run_crossover_study(const CrossoverRequest& request) {
   std::map<std::tuple<std::optional<std::size_t>, bool, Parameters>, int> labels;
   std::mutex reporting;
   std::size_t done = 0;
+  tbb::task_arena arena(static_cast<int>(request.threads));
   const auto labels_of = [&](const std::vector<AxisPlace>& places) {
     std::vector<Looked> found(places.size());
     const std::size_t all = done + places.size();
-    tbb::parallel_for(std::size_t{0}, places.size(), [&](std::size_t i) {
+    const auto look = [&](std::size_t i) {
       found[i] = look_at(request, places[i]);
       if (!request.progress) return;
       const std::lock_guard lock(reporting);
       request.progress(++done, all);
-    });
+    };
+    arena.execute([&] { tbb::parallel_for(std::size_t{0}, places.size(), look); });
     done = all;
     std::vector<int> result;
     for (std::size_t i = 0; i < places.size(); ++i) {
@@ -226,8 +249,13 @@ CrossoverStudy run_crossover_study(const CrossoverRequest& request) {
   find_borders(request.lines.size(), request.coarse, labels_of);
 
   for (const std::vector<std::string>& coordinates : request.lines) {
-    study.lines.push_back({coordinates, {}, std::vector<std::string>(study.strategies.size())});
+    const std::size_t number = study.lines.size();
+    study.lines.push_back({coordinates,
+                           provenance_of(request.request_at({number, request.coarse.front()})),
+                           {},
+                           std::vector<std::string>(study.strategies.size())});
   }
+  study.provenance = common_provenance(study.lines, study.line_axes);
   for (auto& [place, of_place] : looked) {
     CrossoverLine& line = study.lines[place.line];
     for (std::size_t i = 0; line.standings.empty() && i < of_place.reasons.size(); ++i) {

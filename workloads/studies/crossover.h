@@ -65,6 +65,7 @@ struct Crossing {
 
 struct CrossoverLine {
   std::vector<std::string> coordinates;  // of a map: what this line is at, by its axes; empty without
+  Provenance provenance;                 // of its first place
   std::vector<Standing> standings;       // at all places looked at, ascending
   std::vector<std::string> reasons;      // by strategy: why it is feasible nowhere on the line; "": it is
 
@@ -81,14 +82,15 @@ struct CrossoverRequest {
   std::function<AxisPoint(std::int64_t)> value_at;  // of the axis
   // The request of one concurrency at a place of a line.
   std::function<ConcurrencyRequest(const AxisPlace&)> request_at;
-  std::vector<std::string> line_axes;                               // of a map
-  std::vector<std::vector<std::string>> lines = {{}};               // their coordinates
-  std::optional<double> assumed_error;                              // s of strategies whose own is not known
+  std::vector<std::string> line_axes;                  // of a map
+  std::vector<std::vector<std::string>> lines = {{}};  // their coordinates
+  std::optional<double> assumed_error;                 // s of strategies whose own is not known
+  std::size_t threads = 1;
   std::function<void(std::size_t done, std::size_t all)> progress;  // places known so far to be needed
 };
 
 struct CrossoverStudy {
-  Provenance provenance;  // of the first place
+  Provenance provenance;  // what all lines have in common: texts in which they differ are "by line"
   std::string axis;
   std::vector<std::string> line_axes;
   std::vector<std::string> strategies;
@@ -98,7 +100,7 @@ struct CrossoverStudy {
   [[nodiscard]] bool feasible() const;
 };
 
-// Runs places on all cores; the same study on any number of them. Throws InputError (flag --strategy) for auto, which is
+// The same study on any number of threads. Throws InputError (flag --strategy) for auto, which is
 // one of the others.
 CrossoverStudy run_crossover_study(const CrossoverRequest& request);
 
