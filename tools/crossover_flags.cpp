@@ -33,6 +33,14 @@ struct SearchAxis {
   double from = 0, to = 0;
   bool whole = true;
 
+  // To as few digits as tell neighbours apart.
+  [[nodiscard]] double rounded(double number) const {
+    if (number == 0) return number;
+    const double step = from > 0 ? number * (std::pow(to / from, 1.0 / static_cast<double>(kSteps)) - 1)
+                                 : (to - from) / static_cast<double>(kSteps);
+    const double unit = std::pow(10, std::floor(std::log10(step / 2)));
+    return std::round(number / unit) * unit;
+  }
   [[nodiscard]] std::vector<std::int64_t> coarse() const {
     if (whole) return geometric_places(std::llround(from), std::llround(to));
     std::vector<std::int64_t> places;
@@ -42,7 +50,8 @@ struct SearchAxis {
   [[nodiscard]] AxisValue value(std::int64_t at) const {
     if (whole) return value_at(axis, static_cast<double>(at), kFlag);
     const double share = static_cast<double>(at) / static_cast<double>(kSteps);
-    return value_at(axis, from > 0 ? from * std::pow(to / from, share) : from + share * (to - from), kFlag);
+    const double number = from > 0 ? from * std::pow(to / from, share) : from + share * (to - from);
+    return value_at(axis, at == 0 || at == kSteps ? number : rounded(number), kFlag);
   }
 };
 

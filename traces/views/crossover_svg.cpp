@@ -16,7 +16,7 @@
 namespace moesim {
 namespace {
 
-constexpr double kWidth = 820, kLeft = 70, kRight = 220, kTop = 66, kBottom = 55;
+constexpr double kWidth = 840, kLeft = 90, kRight = 220, kTop = 66, kBottom = 55;
 constexpr double kPlotHeight = 340;
 constexpr double kLetter = 6.5;                                   // of a text of 12 pixels, about
 constexpr double kPalest = 0.35, kDeepest = 0.95, kFullLead = 2;  // opacity at no lead, and at this lead and more
@@ -227,14 +227,13 @@ void write_map(const CrossoverStudy& study, std::ostream& out) {
                  extent(line, spans, i, scale.x).first, top, strip - 1);
     }
     std::string name = fmt::format("{}", fmt::join(line.coordinates, ", "));
-    constexpr std::size_t kMostLetters = 11;
+    constexpr std::size_t kMostLetters = 14;
     if (name.size() > kMostLetters) name = name.substr(0, kMostLetters - 1) + "…";
     fmt::print(out, "<text x=\"{:.0f}\" y=\"{:.1f}\" text-anchor=\"end\" fill=\"#333\"{}>{}</text>\n", kLeft - 6,
-               top + strip / 2 + 4, name.size() > 9 ? " font-size=\"10\"" : "", escaped_markup(name));
+               top + strip / 2 + 4, name.size() > 11 ? " font-size=\"10\"" : "", escaped_markup(name));
   }
   write_x_axis(study, scale, kTop, bottom, out);
-  fmt::print(out, "<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"end\" fill=\"#333\" font-size=\"11\">{}</text>\n",
-             kLeft - 6, bottom + 18, escaped_markup(axes));
+  fmt::print(out, "<text x=\"8\" y=\"{:.0f}\" fill=\"#333\">{}</text>\n", kTop - 8, escaped_markup(axes));
   double row = kTop + 10;
   for (std::size_t i = 0; i < study.strategies.size(); ++i) {
     fmt::print(out, "<rect x=\"{:.0f}\" y=\"{:.0f}\" width=\"14\" height=\"12\" fill=\"{}\"/>", legend, row - 6,
