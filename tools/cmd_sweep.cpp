@@ -142,6 +142,7 @@ SweepPlan plan_of(const SweepFlags& flags) {
 CommandResult lead(const SweepFlags& flags, const std::function<Executor(const Sweep&)>& executor_of) {
   const SweepView& view = find_view(flags);
   const SweepPlan plan = plan_of(flags);
+  const Executor executor = executor_of(plan.sweep);
   const std::size_t all = plan.sweep.grid.points();
   SweepOutput output(view, plan.sweep, flags.out);
   std::size_t done = output.first();
@@ -156,7 +157,7 @@ CommandResult lead(const SweepFlags& flags, const std::function<Executor(const S
     progress.show_left(done, work.first, all, "simulating point");
   };
   try {
-    executor_of(plan.sweep)(work);
+    executor(work);
   } catch (const Interrupted&) {
     return {.output = "",
             .complaint = fmt::format("interrupted after {} of {} points{}", done, all,
