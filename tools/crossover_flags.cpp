@@ -146,10 +146,9 @@ CommandResult nothing_feasible(const CrossoverStudy& study) {
 }  // namespace
 
 void CrossoverFlags::add(FlagSet& set) {
-  set.value(
-      "--crossover", "AXIS[=LO..HI]", crossover,
-      "Find by bisection where the winner changes along an axis of numbers (concurrency: 1..256); of further axes "
-      "(--vary) a map");
+  set.value("--crossover", "AXIS[=LO..HI]", crossover,
+            "Find by bisection where the winner changes along an axis of numbers (concurrency: 1..256; along "
+            "another at one --concurrency [default: 1]); of further axes (--vary) a map");
   set.value("--error", "PERCENT", error,
             "Crossover: standard error of a predicted time where the overlay knows none [default: not known]");
   set.repeated("--dispatch", "FILE.json|FILE.h", dispatch,
@@ -202,6 +201,10 @@ CommandResult run_crossover(const CrossoverFlags& flags, const RequestFlags& bas
     RequestFlags at = flags_at(base, axes, values, grid.keep);
     if (!at.concurrency) at.concurrency = "1";
     ConcurrencyRequest request = request_of(at);
+    if (by_tokens && request.routing.kind == RoutingKind::kTrace) {
+      throw InputError(
+          {"--routing", "", routing_name(request.routing), "a law: the tokens of a trace do not vary", ""});
+    }
     if (request.concurrencies.size() == 1) return request;
     throw InputError({"--concurrency", "", fmt::format("{} numbers", request.concurrencies.size()),
                       "one, beside an axis that is not concurrency", ""});
