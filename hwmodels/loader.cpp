@@ -61,18 +61,6 @@ std::vector<std::string> leaf_names(const std::string& group, Grid grid) {
   return leaves;
 }
 
-void require_valid(const HwEntry& entry, double value, const std::string& file, const std::string& where) {
-  if (value < entry.min || value > entry.max) {
-    throw InputError({file, where, format_quantity(value, entry.dimension),
-                      fmt::format("{} to {} ({})", format_quantity(entry.min, entry.dimension),
-                                  format_quantity(entry.max, entry.dimension), entry.meaning),
-                      ""});
-  }
-  if (entry.whole && value != std::floor(value)) {
-    throw InputError({file, where, fmt::format("{}", value), fmt::format("a whole number ({})", entry.meaning), ""});
-  }
-}
-
 double parse_value(const JsonView& view, const HwEntry& entry) {
   if (entry.dimension == Dimension::kDimensionless) return view.as_double(entry.min, entry.max);
   if (!view.is_string()) {

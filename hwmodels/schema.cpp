@@ -1,7 +1,11 @@
 #include "hwmodels/schema.h"
 
-#include <array>
+#include <fmt/format.h>
 
+#include <array>
+#include <cmath>
+
+#include "sim/io/input_error.h"
 #include "sim/units/check.h"
 
 namespace moesim {
@@ -180,6 +184,18 @@ const char* grid_name(Grid grid) {
   }
   MOESIM_CHECK(false);
   return "";
+}
+
+void require_valid(const HwEntry& entry, double value, const std::string& file, const std::string& where) {
+  if (value < entry.min || value > entry.max) {
+    throw InputError({file, where, format_quantity(value, entry.dimension),
+                      fmt::format("{} to {} ({})", format_quantity(entry.min, entry.dimension),
+                                  format_quantity(entry.max, entry.dimension), entry.meaning),
+                      ""});
+  }
+  if (entry.whole && value != std::floor(value)) {
+    throw InputError({file, where, fmt::format("{}", value), fmt::format("a whole number ({})", entry.meaning), ""});
+  }
 }
 
 const char* source_kind_name(SourceKind kind) {

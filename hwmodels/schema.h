@@ -26,6 +26,8 @@ struct HwEntry {
 
 std::span<const HwEntry> hw_schema();  // in the order of Hw
 const HwEntry& hw_entry(Hw id);
+// Throws InputError naming file and place: out of range, or a fraction of what is whole.
+void require_valid(const HwEntry& entry, double value, const std::string& file, const std::string& where);
 const char* source_kind_name(SourceKind kind);  // "datasheet", ...
 const char* grid_name(Grid grid);               // "parallel", "sequential"
 

@@ -12,6 +12,7 @@
 #include "tools/measurement_flags.h"
 #include "tools/micro_views.h"
 #include "tools/progress.h"
+#include "tools/strategy_curves_views.h"
 #include "validation/calibrate.h"
 #include "validation/sensitivity.h"
 
@@ -26,11 +27,13 @@ struct ValidateFlags {
   bool vary_assumed = false;
   bool leave_one_out = false;
   std::optional<std::string> leave_out;
+  std::optional<std::string> compare;
 };
 
 CommandResult validate_micro(const ValidateFlags& flags) {
   const OutputFormat format = FormatFlag{flags.format}.parse();
   if (flags.vary_assumed) throw InputError({"--vary-assumed", "", "--kind micro", "--kind moe", ""});
+  if (flags.compare) throw InputError({"--compare-strategies", "", "--kind micro", "--kind moe", ""});
   if (flags.calibration.file) {
     throw InputError({"--calibration", "", "--kind micro", "--kind moe: an overlay is of its kernels", ""});
   }
@@ -77,14 +80,63 @@ std::vector<std::string> fitted_notes(const MeasuredRows& measured, const Calibr
   return notes;
 }
 
+struct Compared {
+  CurveOf one, other;
+  OutputFormat format;
+};
+
+const std::string& name_of(const CurveOf& curve) {
+  return curve.implementation.empty() ? curve.strategy : curve.implementation;
+}
+
+// "stream_gemv:implementation=NAME" or a strategy's name alone.
+Compared parse_compared(const std::string& text, const std::string& format, Grid grid) {
+  constexpr const char* kFlag = "--compare-strategies";
+  const std::vector<StrategyChoice> choices = parse_strategies({text}, grid, kFlag);
+  if (choices.size() != 2) {
+    throw InputError({kFlag, "", fmt::format("'{}'", text), "two strategies, as in stream_gemv,grouped_gemm", ""});
+  }
+  std::vector<CurveOf> list;
+  for (const StrategyChoice& choice : choices) {
+    if (choice.strategy == nullptr || !choice.parameters.empty() || choice.stack != nullptr) {
+      throw InputError({kFlag, "", fmt::format("'{}'", choice.text),
+                        "a strategy, alone or with implementation=NAME: rows have their own parameters", ""});
+    }
+    list.push_back({choice.strategy->name, choice.implementation});
+  }
+  return {list[0], list[1], FormatFlag{format}.parse()};
+}
+
+CommandResult compare_strategies(const ValidateFlags& flags, const Compared& of, const MeasuredRows& measured,
+                                 EvaluationReport report) {
+  const std::optional<Calibration> overlay = flags.calibration.load(measured.hardware);  // its held-out errors
+  CurvesReport curves;
+  curves.one = name_of(of.one);
+  curves.other = name_of(of.other);
+  curves.curves = curves_of(report.evaluation, of.one, of.other, overlay ? &*overlay : nullptr);
+  if (curves.curves.empty()) {
+    throw InputError({measured.file(), "", "no layer of which both were measured with the same routing",
+                      fmt::format("rows of {} and of {}, stage total", curves.one, curves.other), ""});
+  }
+  curves.of_rows = std::move(report);
+  std::ostringstream out;
+  write_curves(curves, of.format, out);
+  return {.output = out.str(), .complaint = ""};
+}
+
 CommandResult validate(const ValidateFlags& flags) {
   if (flags.rows.micro()) return validate_micro(flags);
   const EvaluationView& view = find_evaluation_view(flags.format);
+  if (flags.compare && flags.vary_assumed) {
+    throw InputError({"--vary-assumed", "", "--compare-strategies too", "one of the two", ""});
+  }
   if (flags.vary_assumed && flags.format != "table") {
     throw InputError({"--vary-assumed", "", fmt::format("--format {}", flags.format), "--format table", ""});
   }
   const std::optional<LeaveOut> leave_out = parse_leave_out(flags);
   const MeasuredRows measured = flags.rows.load(flags.hardware);
+  std::optional<Compared> compared;
+  if (flags.compare) compared = parse_compared(*flags.compare, flags.format, measured.hardware.grid);
   const std::optional<Calibration> calibration = leave_out ? std::nullopt : flags.calibration.load(measured.hardware);
 
   Progress progress;
@@ -103,6 +155,7 @@ CommandResult validate(const ValidateFlags& flags) {
     options.progress = [&](std::size_t done, std::size_t all) { progress.show(done, all); };
     report.evaluation = evaluate(measured.rows, measured.file(), measured.hardware, options);
   }
+  if (compared) return compare_strategies(flags, *compared, measured, std::move(report));
   std::ostringstream out;
   view.write(report, out);
   if (flags.vary_assumed) {
@@ -121,6 +174,8 @@ std::function<CommandResult()> define(FlagSet& set) {
   set.value("--leave-out", "model|shard", flags->leave_out,
             "As --leave-one-out; or rows with tp or ep above 1 by constants fitted to whole models");
   set.on("--vary-assumed", flags->vary_assumed, "Also the errors with each assumed constant 30 % lower and higher");
+  set.value("--compare-strategies", "A,B", flags->compare,
+            "Both measured and both simulated times of two strategies over tokens, and where they cross");
   flags->hardware.add(set);
   flags->calibration.add(set);
   std::vector<std::string> formats;
@@ -134,6 +189,7 @@ std::function<CommandResult()> define(FlagSet& set) {
 constinit const Command kValidateCommand = {
     "validate", "Simulate measured layers and say how far off the simulation is",
     "  moesim validate --measurements measurements.jsonl --max-tokens 64 --weights bf16\n"
+    "  moesim validate --measurements measurements.jsonl --compare-strategies stream_gemv,grouped_gemm\n"
     "  moesim validate --measurements measurements.jsonl --leave-one-out",
     define};
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <sstream>
 #include <utility>
 
@@ -79,6 +80,20 @@ void FlagSet::repeated(const std::string& flag, const std::string& placeholder, 
 }
 
 void FlagSet::on(const std::string& flag, bool& target, const std::string& help) { app_.add_flag(flag, target, help); }
+
+void FlagSet::record(std::vector<std::string>& given) {
+  app_.parse_complete_callback([this_app = &app_, &given] {
+    given.clear();
+    for (const CLI::Option* option : this_app->get_options()) {
+      for (const std::string& value : option->results()) {
+        given.push_back(fmt::format("{}={}", option->get_name(), value));
+      }
+    }
+    const auto flag = [](const std::string& text) { return text.substr(0, text.find('=')); };
+    std::stable_sort(given.begin(), given.end(),
+                     [&](const std::string& a, const std::string& b) { return flag(a) < flag(b); });
+  });
+}
 
 void FlagSet::positional(const std::string& placeholder, std::optional<std::string>& target, const std::string& help) {
   const auto set = [&target](const std::string& text) { target = text; };

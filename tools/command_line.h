@@ -28,6 +28,8 @@ class FlagSet {
   void repeated(const std::string& flag, const std::string& placeholder, std::vector<std::string>& target,
                 const std::string& help);
   void on(const std::string& flag, bool& target, const std::string& help);
+  // Once the line is parsed, `given` holds what stands on it: "--FLAG=VALUE", by flag, the values of one in their order.
+  void record(std::vector<std::string>& given);
   void positional(const std::string& placeholder, std::optional<std::string>& target, const std::string& help);
 
  private:

@@ -10,7 +10,7 @@ class FlagSet;
 
 inline constexpr const char* kVersion = MOESIM_VERSION;
 
-enum class ExitCode { kSuccess = 0, kWrongInput = 2, kInfeasible = 3, kInternal = 70 };
+enum class ExitCode { kSuccess = 0, kWrongInput = 2, kInfeasible = 3, kInternal = 70, kInterrupted = 130 };
 
 // Printed by main once all is done, so that an error leaves nothing half printed.
 struct CommandResult {
@@ -28,6 +28,7 @@ struct Command {
 };
 
 extern const Command kRunCommand;
+extern const Command kSweepCommand;
 extern const Command kReportCommand;
 extern const Command kRouteCommand;
 extern const Command kValidateCommand;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <set>
 
 #include "hwmodels/loader.h"
@@ -12,12 +11,12 @@
 #include "sim/io/input_error.h"
 #include "tools/command_line.h"
 #include "workloads/model_config.h"
+#include "workloads/studies/request_limits.h"
 
 namespace moesim {
 namespace {
 
 constexpr const char* kConcurrencyFlag = "--concurrency";
-constexpr std::int64_t kMostTokens = 1'000'000;
 constexpr std::size_t kMostConcurrencies = 1024;
 
 }  // namespace
@@ -68,26 +67,6 @@ OutputFormat FormatFlag::parse() const {
                     nearest_name(text, {"table", "json", "csv"})});
 }
 
-std::int64_t parse_whole(const std::string& flag, const std::string& text, std::int64_t min, std::int64_t max) {
-  std::int64_t value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  if (text.empty() || error != std::errc() || rest != end || value < min || value > max) {
-    throw InputError({flag, "", fmt::format("'{}'", text), fmt::format("a whole number from {} to {}", min, max), ""});
-  }
-  return value;
-}
-
-double parse_number(const std::string& flag, const std::string& text, double min, double max) {
-  double value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  if (text.empty() || error != std::errc() || rest != end || !(value >= min && value <= max)) {
-    throw InputError({flag, "", fmt::format("'{}'", text), fmt::format("a number from {} to {}", min, max), ""});
-  }
-  return value;
-}
-
 std::vector<std::int64_t> parse_concurrencies(const std::string& text) {
   std::set<std::int64_t> values;
   for (const std::string& piece : split_list(kConcurrencyFlag, text)) {
@@ -123,20 +102,6 @@ double parse_clock(const std::string& text, const HardwareModel& hardware) {
                       ""});
   }
   return hertz;
-}
-
-std::vector<std::string> split_list(const std::string& flag, const std::string& text) {
-  std::vector<std::string> pieces;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    pieces.push_back(text.substr(begin, end - begin));
-    if (pieces.back().empty()) {
-      throw InputError({flag, "", text.empty() ? "an empty list" : fmt::format("an empty piece in '{}'", text),
-                        "values separated by commas", ""});
-    }
-    begin = end + 1;
-  }
-  return pieces;
 }
 
 std::vector<StrategyChoice> parse_strategies(const std::vector<std::string>& texts, Grid grid,

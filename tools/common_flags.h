@@ -8,6 +8,7 @@
 
 #include "hwmodels/calibration.h"
 #include "hwmodels/hardware_model.h"
+#include "sim/io/flag_text.h"
 #include "workloads/moe_model.h"
 #include "workloads/strategies/strategy.h"
 
@@ -54,8 +55,6 @@ struct FormatFlag {
 };
 
 // All throw InputError that names the flag.
-std::int64_t parse_whole(const std::string& flag, const std::string& text, std::int64_t min, std::int64_t max);
-double parse_number(const std::string& flag, const std::string& text, double min, double max);
 // "1,2,8-16": ascending, each once.
 std::vector<std::int64_t> parse_concurrencies(const std::string& text);
 // "boost", "sustained", or "1.98GHz" within the clocks that a device file may state.
@@ -64,7 +63,5 @@ double parse_clock(const std::string& text, const HardwareModel& hardware);
 // before it ("grouped_gemm:block_m=32,num_warps=8,stream_gemv"). Each once, in the order given.
 std::vector<StrategyChoice> parse_strategies(const std::vector<std::string>& texts, Grid grid,
                                              const std::string& flag = "--strategy");
-// "a,b" -> {"a", "b"}; empty pieces are errors.
-std::vector<std::string> split_list(const std::string& flag, const std::string& text);
 
 }  // namespace moesim

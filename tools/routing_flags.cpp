@@ -122,7 +122,7 @@ ChosenRouting RoutingFlags::choose(const MoeModel* model, const MatchScope& scop
     return chosen;
   }
   const MatchTarget target = parse_target(*match);
-  Progress progress;
+  Progress progress(!quiet);
   std::size_t done = 0;
   for (const RoutingKind law : target.laws) {
     chosen.matches.push_back(

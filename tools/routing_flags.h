@@ -30,6 +30,7 @@ struct RoutingFlags {
   std::string tokens_per_request = "1";
   std::string drift = "0";
   bool layers_alike = false;
+  bool quiet = false;  // no progress on standard error; of studies, no flag
 
   void add(FlagSet& flags);
   // --drift, --layers-alike: what only a trace of several steps and layers has.

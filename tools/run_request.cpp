@@ -9,26 +9,14 @@
 #include "tools/command_line.h"
 #include "tools/trace_reading.h"
 #include "traces/routing_formats/limits.h"
+#include "workloads/studies/request_limits.h"
 #include "workloads/studies/samples.h"
 
 namespace moesim {
 namespace {
 
-constexpr const char* kDefaultConcurrency = "1,2,3,4,8,16,32,64";
 constexpr std::int64_t kDefaultSamples = 8;
 constexpr std::int64_t kDefaultStepSamples = 1;  // each MoE layer has a routing of its own
-constexpr std::int64_t kMostContext = 100'000'000;
-constexpr std::int64_t kMostSamples = 100'000;
-constexpr std::int64_t kMostDevices = 65'536;
-
-WeightFormat parse_cache_format(const std::string& text) {
-  const std::vector<std::string> names = {"bf16", "fp16", "fp8"};
-  if (std::find(names.begin(), names.end(), text) == names.end()) {
-    throw InputError({"--kv-dtype", "", fmt::format("'{}'", text), fmt::format("one of {}", fmt::join(names, ", ")),
-                      nearest_name(text, names)});
-  }
-  return parse_format(text, "--kv-dtype");
-}
 
 // A trace has its own tokens and samples: what is asked for beside it must agree.
 void read_trace(const RequestFlags& flags, ConcurrencyRequest& request) {
@@ -37,7 +25,7 @@ void read_trace(const RequestFlags& flags, ConcurrencyRequest& request) {
   if (flags.trace_layer) layer = parse_whole("--trace-layer", *flags.trace_layer, 0, kMostId);
   if (flags.concurrency && request.concurrencies.size() == 1) tokens = request.concurrencies.front();
   RoutedTrace trace = load_layers(path, hints_of(request.model), layer, "--trace-layer");
-  print_notes(path, trace);
+  if (!flags.routing.quiet) print_notes(path, trace);
   request.trace = batches_of(std::move(trace), tokens);
   const RoutedBatch& first = request.trace.front();
   if (first.topk != request.model.topk) {
@@ -70,6 +58,26 @@ void check_implementations(const ConcurrencyRequest& request) {
   }
 }
 
+// A strategy for the other kind of grid is not there to have parameters.
+void set_parameters(const std::vector<std::string>& assignments, ConcurrencyRequest& request) {
+  for (const std::string& assignment : assignments) {
+    const std::size_t dot = assignment.find('.'), equals = assignment.find('=');
+    const std::string name = assignment.substr(0, dot);
+    const std::string parameter = assignment.substr(dot + 1, equals - dot - 1);
+    const std::int64_t value = parse_whole(assignment.substr(0, equals), assignment.substr(equals + 1), 0,
+                                           std::numeric_limits<std::int64_t>::max());
+    const StrategyChoice of_that_strategy = parse_strategy(name);
+    bool there = of_that_strategy.strategy->grid != request.hardware.grid;
+    for (StrategyChoice& choice : request.strategies) {
+      if (choice.stack != nullptr || choice.strategy != of_that_strategy.strategy) continue;
+      choice = with_parameter(choice, parameter, value);
+      there = true;
+    }
+    if (there) continue;
+    throw InputError({"--strategy", "", "no " + name, fmt::format("{}, whose {} is varied", name, parameter), ""});
+  }
+}
+
 void set_other_weights(MoeModel& model, WeightFormat format) {
   model.other_weights = model.dense_weights = model.head_weights = format;
   for (Mixer& mixer : model.mixers) {
@@ -91,7 +99,7 @@ void read_step(const RequestFlags& flags, ConcurrencyRequest& request) {
     return;
   }
   if (flags.context) request.step.context = parse_whole("--context", *flags.context, 1, kMostContext);
-  if (flags.kv_dtype) request.step.cache = parse_cache_format(*flags.kv_dtype);
+  if (flags.kv_dtype) request.step.cache = parse_cache_format(*flags.kv_dtype, "--kv-dtype");
   if (flags.layers && *flags.layers != "all") {
     request.step.layers = parse_whole("--layers", *flags.layers, 1, request.model.layers);
   }
@@ -168,6 +176,7 @@ ConcurrencyRequest request_of(const RequestFlags& flags) {
   request.hardware = flags.hardware.load(flags.device);
   request.strategies = parse_strategies(flags.strategies.empty() ? std::vector<std::string>{"all"} : flags.strategies,
                                         request.hardware.grid);
+  set_parameters(flags.parameters, request);
   request.options.scope = parse_scope(flags.scope);
   request.options.launch = parse_launch(flags.launch);
   request.samples = flags.samples                           ? parse_whole("--samples", *flags.samples, 1, kMostSamples)

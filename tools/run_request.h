@@ -13,11 +13,15 @@
 
 namespace moesim {
 
+inline constexpr const char* kDefaultConcurrency = "1,2,3,4,8,16,32,64";
+
 struct RequestFlags {
   std::string model = "qwen3.5-397b-a17b-fp8";
   std::string device = "h200";
   std::optional<std::string> concurrency, samples;
   std::vector<std::string> strategies;
+  std::vector<std::string>
+      parameters;  // "grouped_gemm.block_m=32": of each choice of that strategy; of studies, no flag
   std::string scope = "moe_layer";
   std::string launch = "graph";
   RoutingFlags routing;

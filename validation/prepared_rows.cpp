@@ -84,25 +84,32 @@ Parameters parameters_of(const MoeMeasurement& row, const std::vector<LaunchedKe
   return parameters;
 }
 
-// Rows measured in one process share what a compiled kernel needs; the first row of the same implementation, parameters
-// and weights that lists its kernels speaks for those that do not.
+// Rows measured in one process share what a compiled kernel needs; the first row of the same implementation, parameters and
+// weights that lists its kernels speaks for those that do not: one of the same sizes, for which a kernel was compiled (the
+// streaming down projection of Triton takes 149 registers at a width of 14336, 125 below), else one of any.
 class KernelFacts {
  public:
   explicit KernelFacts(const std::vector<MoeMeasurement>& rows) {
     for (const MoeMeasurement& row : rows) {
-      if (row.stage == "total" && !row.kernels.empty()) facts_.emplace(key(row), &row.kernels);
+      if (row.stage != "total" || row.kernels.empty()) continue;
+      of_sizes_.emplace(std::pair(key(row), sizes(row)), &row.kernels);
+      of_any_.emplace(key(row), &row.kernels);
     }
   }
   [[nodiscard]] const std::vector<LaunchedKernel>& of(const MoeMeasurement& row) const {
     if (!row.kernels.empty()) return row.kernels;
-    const auto it = facts_.find(key(row));
-    return it == facts_.end() ? row.kernels : *it->second;
+    if (const auto it = of_sizes_.find({key(row), sizes(row)}); it != of_sizes_.end()) return *it->second;
+    const auto it = of_any_.find(key(row));
+    return it == of_any_.end() ? row.kernels : *it->second;
   }
 
  private:
   using Key = std::tuple<std::string, std::string, std::string, std::map<std::string, std::string>>;
   static Key key(const MoeMeasurement& row) { return {row.strategy, row.implementation, row.weights, row.parameters}; }
-  std::map<Key, const std::vector<LaunchedKernel>*> facts_;
+  using Sizes = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
+  static Sizes sizes(const MoeMeasurement& row) { return {row.hidden, row.intermediate, row.tp}; }
+  std::map<std::pair<Key, Sizes>, const std::vector<LaunchedKernel>*> of_sizes_;
+  std::map<Key, const std::vector<LaunchedKernel>*> of_any_;
 };
 
 void check_trace(const std::vector<RoutedBatch>& trace, const MoeMeasurement& row) {

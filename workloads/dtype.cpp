@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "sim/io/input_error.h"
@@ -83,6 +84,15 @@ WeightFormat parse_format(const std::string& text, const std::string& where) {
                     .found = fmt::format("'{}'", text),
                     .expected = fmt::format("a weight format: {}", fmt::join(names, ", ")),
                     .nearest = nearest_name(text, names)});
+}
+
+WeightFormat parse_cache_format(const std::string& text, const std::string& where) {
+  const std::vector<std::string> names = {"bf16", "fp16", "fp8"};
+  if (std::find(names.begin(), names.end(), text) == names.end()) {
+    throw InputError({where, "", fmt::format("'{}'", text), fmt::format("one of {}", fmt::join(names, ", ")),
+                      nearest_name(text, names)});
+  }
+  return parse_format(text, where);
 }
 
 std::vector<std::string> format_names() {

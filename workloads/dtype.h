@@ -24,6 +24,8 @@ struct WeightFormat {
 std::string format_name(WeightFormat format);
 // Throws InputError naming `where` with the nearest right name.
 WeightFormat parse_format(const std::string& text, const std::string& where);
+// Of a KV cache: "bf16", "fp16" or "fp8". Throws InputError naming `where`.
+WeightFormat parse_cache_format(const std::string& text, const std::string& where);
 std::vector<std::string> format_names();
 
 [[nodiscard]] double payload_bits(WeightFormat format);  // of one weight: 16, 8, 4

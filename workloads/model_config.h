@@ -17,6 +17,8 @@ std::vector<std::string> model_names();
 // (with the nearest), unknown family (with what was found and what is missing), a dense model, missing or impossible
 // values.
 MoeModel load_model(const std::string& name_or_path, const ModelOverrides& overrides = {});
+// 16 hex digits of what load_model() would read.
+std::string model_hash(const std::string& name_or_path);
 MoeModel parse_model(const std::string& text, const std::string& file_name, const ModelOverrides& overrides = {});
 
 }  // namespace moesim

@@ -51,12 +51,6 @@ constexpr std::array kConcepts = {
     Concept{"family", ValueKind::kFamily},
 };
 
-std::vector<std::string> concept_names() {
-  std::vector<std::string> names;
-  for (const Concept& known : kConcepts) names.emplace_back(known.name);
-  return names;
-}
-
 template <class Number>
 bool reads_as(const std::string& text, Number& value) {
   const char* const end = text.data() + text.size();
@@ -106,7 +100,7 @@ ModelOverrides::ModelOverrides(const std::vector<std::string>& assignments) {
     const auto* const known =
         std::find_if(kConcepts.begin(), kConcepts.end(), [&](const Concept& c) { return name == c.name; });
     if (known == kConcepts.end()) {
-      refuse_value(assignment, fmt::format("one of {}", names()), nearest_name(name, concept_names()));
+      refuse_value(assignment, fmt::format("one of {}", names()), nearest_name(name, fields()));
     }
     check_value(*known, value, assignment);
     if (!values_.emplace(name, value).second) refuse_value(assignment, fmt::format("{} once", name));
@@ -139,6 +133,26 @@ std::optional<double> ModelOverrides::number(const std::string& name) const {
   return value;
 }
 
-std::string ModelOverrides::names() { return fmt::format("{}", fmt::join(concept_names(), ", ")); }
+void ModelOverrides::set(std::vector<std::string>& assignments, const std::string& name, const std::string& value) {
+  std::erase_if(assignments, [&](const std::string& stated) { return stated.starts_with(name + "="); });
+  assignments.push_back(fmt::format("{}={}", name, value));
+}
+
+std::string ModelOverrides::names() { return fmt::format("{}", fmt::join(fields(), ", ")); }
+
+std::vector<std::string> ModelOverrides::fields() {
+  std::vector<std::string> names;
+  for (const Concept& known : kConcepts) names.emplace_back(known.name);
+  return names;
+}
+
+ModelOverrides::FieldKind ModelOverrides::field_kind(const std::string& name) {
+  const auto* const known =
+      std::find_if(kConcepts.begin(), kConcepts.end(), [&](const Concept& c) { return name == c.name; });
+  MOESIM_CHECK(known != kConcepts.end());
+  return known->kind == ValueKind::kWhole    ? FieldKind::kWhole
+         : known->kind == ValueKind::kNumber ? FieldKind::kNumber
+                                             : FieldKind::kText;
+}
 
 }  // namespace moesim

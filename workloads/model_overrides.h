@@ -22,8 +22,14 @@ class ModelOverrides {
   [[nodiscard]] std::optional<double> number(const std::string& name) const;
   [[nodiscard]] std::optional<std::string> text(const std::string& name) const;
 
+  // Replaces what is stated under this name, or adds it.
+  static void set(std::vector<std::string>& assignments, const std::string& name, const std::string& value);
+
   // "hidden, intermediate, ...".
   static std::string names();
+  static std::vector<std::string> fields();
+  enum class FieldKind { kWhole, kNumber, kText };
+  static FieldKind field_kind(const std::string& name);  // of one of fields()
 
  private:
   std::map<std::string, std::string> values_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "hwmodels/build_machine.h"
 #include "sim/io/input_error.h"
@@ -73,16 +74,29 @@ Value parse_choice(const char* flag, const std::string& text,
 }  // namespace
 
 Lowered lower_layer(const MoeLayer& layer, const HardwareModel& hardware, const StrategyChoice& choice,
-                    const PredictOptions& options) {
+                    const PredictOptions& options, UsedParameters* used) {
   if (std::optional<Infeasible> reason = wrong_grid(*choice.strategy, hardware)) return std::move(*reason);
   const double clock = options.clock_hz.value_or(hardware[Hw::kClockBoost]);
   const Parameters parameters = parameters_of(choice, layer);
   const Implementation* implementation = implementation_of(choice, options.calibration, layer.weights);
   const ImplementationConstants constants =
       implementation == nullptr ? ImplementationConstants{} : implementation->values();
-  const LowerRequest request{layer,          hardware,   clock,     options.scope,
-                             options.launch, parameters, constants, options.stage};
+  const LowerRequest request{layer,      hardware,  clock,         options.scope, options.launch,
+                             parameters, constants, options.stage, used};
   return choice.strategy->lower(request);
+}
+
+Parameters tile_parameters(const MoeLayer& layer, const HardwareModel& hardware, const StrategyChoice& choice,
+                           const PredictOptions& options) {
+  UsedParameters used;
+  lower_layer(layer, hardware, choice, options, &used);
+  Parameters tile = choice.parameters;
+  for (const auto& [name, value] : used) {
+    const std::string_view last = std::string_view(name).substr(name.rfind('.') + 1);
+    const bool of_tile = last.starts_with("block_") || last.starts_with("tile_") || last.starts_with("num_");
+    if (of_tile && value) tile.emplace(name, *value);
+  }
+  return tile;
 }
 
 Prediction simulate_plan(const ExecutionPlan& plan, const HardwareModel& hardware, const PredictOptions& options) {

@@ -58,7 +58,7 @@ PredictionOrInfeasible predict(const MoeLayer& layer, const HardwareModel& hardw
 // figures, without bound and names; and the fastest of the strategies for the device's grid with default parameters, or all
 // reasons (a listener hears the fastest only).
 Lowered lower_layer(const MoeLayer& layer, const HardwareModel& hardware, const StrategyChoice& choice,
-                    const PredictOptions& options);
+                    const PredictOptions& options, UsedParameters* used = nullptr);
 Prediction simulate_plan(const ExecutionPlan& plan, const HardwareModel& hardware, const PredictOptions& options);
 PredictionOrInfeasible best_strategy(
     const HardwareModel& hardware,
@@ -69,6 +69,11 @@ PredictionOrInfeasible best_strategy(
 // strategy, variant and weights. nullptr: none is known, and the strategy has the device's constants alone.
 const Implementation* implementation_of(const StrategyChoice& choice, const Calibration* calibration,
                                         WeightFormat weights);
+
+// What a kernel of the choice's strategy would be launched with there: what was asked for, and of the rest its tile (block_*,
+// tile_*, num_*), where that is the same for all experts and projections that share a name.
+Parameters tile_parameters(const MoeLayer& layer, const HardwareModel& hardware, const StrategyChoice& choice,
+                           const PredictOptions& options);
 
 // FLOP a second of all units at the highest rate of any type.
 double highest_matrix_rate(const HardwareModel& hardware, const PredictOptions& options);

@@ -263,6 +263,47 @@ TEST(Validate, AssumedConstantsAreVaried) {
   }
 }
 
+TEST(Validate, ComparesTwoStrategiesOverTokens) {
+  const std::string file = measurements({{.us = 300, .implementation = "triton-grouped"},
+                                         {.strategy = "stream_gemv", .us = 330, .implementation = "triton-stream-gemv"},
+                                         {.strategy = "stream_gemv", .us = 280}});
+  const std::vector<std::string> compare = {"--measurements", file, "--compare-strategies"};
+  const auto with = [&](const std::string& two) {
+    std::vector<std::string> arguments = compare;
+    arguments.push_back(two);
+    return arguments;
+  };
+  const json result = json_of(with("stream_gemv,grouped_gemm"));
+  ASSERT_THAT(result.at("curves"), SizeIs(1));
+  const json& point = result.at("curves")[0].at("points")[0];
+  EXPECT_EQ(point.at("one").at("implementation"), "made-up");
+  EXPECT_NEAR(point.at("measured_ratio").get<double>(), 280.0 / 300, 1e-5);
+  EXPECT_NEAR(point.at("simulated_ratio").get<double>(),
+              point.at("one").at("simulated_us").get<double>() / point.at("other").at("simulated_us").get<double>(),
+              1e-4);
+  EXPECT_TRUE(point.at("confidence").is_null());  // nobody fitted the made-up one
+
+  const json fitted = json_of(with("stream_gemv:implementation=triton-stream-gemv,grouped_gemm"));
+  EXPECT_EQ(fitted.at("one"), "triton-stream-gemv");
+  EXPECT_NEAR(fitted.at("curves")[0].at("points")[0].at("measured_ratio").get<double>(), 1.1, 1e-5);
+  EXPECT_GE(fitted.at("curves")[0].at("points")[0].at("confidence").get<double>(), 0.5);
+  EXPECT_EQ(fitted.at("curves")[0].at("measured_other_clear_from"), 2);
+  EXPECT_THAT(output_of(with("stream_gemv,grouped_gemm")),
+              HasSubstr("measured: stream_gemv at least 5 % ahead up to 2"));
+  std::vector<std::string> csv = with("stream_gemv,grouped_gemm");
+  csv.insert(csv.end(), {"--format", "csv"});
+  EXPECT_THAT(output_of(csv), StartsWith("model,weights,"));
+
+  for (const char* wrong : {"stream_gemv", "stream_gemv,grouped_gem", "stream_gemv,auto", "stream_gemv,gather_gemv",
+                            "stream_gemv,grouped_gemm:block_m=32"}) {
+    std::vector<std::string> arguments = with(wrong);
+    arguments.insert(arguments.begin(), "validate");
+    const CommandOutput run = run_moesim(arguments);
+    EXPECT_EQ(run.exit_code, 2) << wrong << run.output;
+    EXPECT_THAT(run.output, testing::IsEmpty());
+  }
+}
+
 TEST(Validate, CsvHasARowPerMeasurementInFileOrder) {
   const std::string csv =
       output_of({"--measurements", measurements({{}, {.stage = "act", .us = 3}, {.strategy = "stream_gemv"}}),

@@ -304,6 +304,54 @@ class ReportTest(unittest.TestCase):
             page.settle()
         self.check_quiet(page, path)
 
+    def crossover(self, name, *more):
+        path = FOLDER / name
+        moesim("sweep", "--crossover", "concurrency=1..32", "--model", "qwen3-30b-a3b", "--strategy", "stream_gemv,grouped_gemm", "--samples", "2",
+               "--scope", "expert_ffn", *more, "--html", str(path))
+        return path
+
+    def test_draws_a_map_of_winners(self):
+        path = self.crossover("map.html", "--vary", "experts=32,64,128")
+        for width in (1280, 360):
+            page = self.open(path, width=width)
+            charts = self.check_charts(page, 2)
+            self.assertEqual(["chart-map", "chart-axis"], [c["id"] for c in charts])
+            self.assertEqual(width, page.evaluate("document.documentElement.scrollWidth"))
+            self.check_quiet(page, path)
+        page = self.open(path)
+        self.assertGreater(page.evaluate("document.querySelectorAll('#chart-map .border').length"), 1)
+        page.evaluate("document.querySelectorAll('#chart-map .mark[tabindex=\"0\"]')[2].focus()")
+        page.key("End")
+        self.assertIn("experts 128", page.evaluate("document.activeElement.getAttribute('aria-label')"))
+        page.key("Enter", text="\r")
+        page.settle()
+        self.assertEqual("2", page.evaluate("document.getElementById('line').value"))
+        self.assertIn("experts 128", page.evaluate("document.querySelector('#chart-axis h3').innerText"))
+        for theme in ("light", "dark"):
+            page.emulate_colours(theme)
+            page.settle()
+            self.assertEqual([], page.evaluate("probes.faint(4.5)")["found"], theme)
+            (FOLDER / f"map-{theme}.png").write_bytes(page.screenshot(full=True))
+        for file in self.downloads(page, '[aria-label^="Save as SVG"]'):
+            self.assertNotRegex(file.read_text(), r"var\(|light-dark|<script|tabindex|class=")
+        files = {f.name.split("-chart-")[1]: f for f in self.downloads(page, '[aria-label^="Save as CSV"]')}
+        rows = {name: list(csv.DictReader(io.StringIO(file.read_bytes().decode(), newline=""))) for name, file in files.items()}
+        self.assertEqual({"32", "64", "128"}, {row["experts"] for row in rows["map.csv"]})
+        self.assertEqual([row for row in rows["map.csv"] if row["experts"] == "128"], rows["axis.csv"])
+
+    def test_draws_a_crossover_along_one_axis(self):
+        path = self.crossover("axis.html")
+        page = self.open(path)
+        self.assertEqual(["chart-axis"], [c["id"] for c in self.check_charts(page, 1)])
+        self.assertEqual(0, page.evaluate("document.querySelectorAll('.of-map').length"))
+        self.assertGreater(page.evaluate("document.querySelectorAll('#chart-axis .crossover').length"), 0)
+        self.assertGreater(page.evaluate("document.querySelectorAll('#chart-axis .zone').length"), 0)
+        page.evaluate("document.querySelector('[name=axis-mode][value=relative]').click()")
+        page.settle()
+        self.check_charts(page, 1)
+        self.check_quiet(page, path)
+        (FOLDER / "axis.png").write_bytes(page.screenshot(full=True))
+
 
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)

@@ -7,12 +7,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 
 namespace moesim {
 namespace {
@@ -34,9 +36,20 @@ std::string folder_of_test() {
   return testing::TempDir() + name + "/";
 }
 
-}  // namespace
+std::vector<std::string> moesim_words(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), MOESIM_BINARY);
+  return arguments;
+}
 
-CommandOutput run_moesim(const std::vector<std::string>& arguments, const std::string& folder) {
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> list;
+  list.reserve(texts.size() + 1);
+  for (std::string& text : texts) list.push_back(text.data());
+  list.push_back(nullptr);
+  return list;
+}
+
+pid_t start(std::vector<std::string> words, const std::string& folder, std::vector<std::string> environment) {
   // Files, not pipes: neither stream can fill up while the other is read.
   const std::string out_path = temp_file("stdout", "");
   const std::string err_path = temp_file("stderr", "");
@@ -46,26 +59,49 @@ CommandOutput run_moesim(const std::vector<std::string>& arguments, const std::s
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err_path.c_str(), O_WRONLY | O_TRUNC, 0);
   if (!folder.empty()) posix_spawn_file_actions_addchdir_np(&actions, folder.c_str());
 
-  std::vector<std::string> texts = {MOESIM_BINARY};
-  texts.insert(texts.end(), arguments.begin(), arguments.end());
-  std::vector<char*> argv;
-  argv.reserve(texts.size() + 1);
-  for (std::string& text : texts) argv.push_back(text.data());
-  argv.push_back(nullptr);
+  const std::string program = words.front();
+  for (char** variable = environ; *variable != nullptr; ++variable) environment.emplace_back(*variable);
   pid_t child = 0;
-  const int error = posix_spawn(&child, MOESIM_BINARY, &actions, nullptr, argv.data(), environ);
+  const int error =
+      posix_spawnp(&child, program.c_str(), &actions, nullptr, pointers(words).data(), pointers(environment).data());
   posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) throw std::runtime_error("cannot run " MOESIM_BINARY);
+  if (error != 0) throw std::runtime_error("cannot run " + program);
+  return child;
+}
 
+CommandOutput wait_for(pid_t child) {
   int status = 0;
   if (waitpid(child, &status, 0) != child) throw std::runtime_error("waitpid failed");
   constexpr int kSignalled = 128;
   CommandOutput result;
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : kSignalled + WTERMSIG(status);
-  result.output = read_file(out_path);
-  result.errors = read_file(err_path);
+  result.output = read_file(folder_of_test() + "stdout");
+  result.errors = read_file(folder_of_test() + "stderr");
   return result;
 }
+
+}  // namespace
+
+CommandOutput run_moesim(const std::vector<std::string>& arguments, const std::string& folder) {
+  return wait_for(start(moesim_words(arguments), folder, {}));
+}
+
+CommandOutput run_program(const std::vector<std::string>& words, const std::vector<std::string>& environment) {
+  return wait_for(start(words, "", environment));
+}
+
+StartedCommand::StartedCommand(const std::vector<std::string>& arguments)
+    : child_(start(moesim_words(arguments), "", {})) {}
+
+StartedCommand::~StartedCommand() {
+  if (child_ == 0) return;
+  send(SIGKILL);
+  wait();
+}
+
+void StartedCommand::send(int signal) const { kill(child_, signal); }
+
+CommandOutput StartedCommand::wait() { return wait_for(std::exchange(child_, 0)); }
 
 std::string successful_output(const std::vector<std::string>& arguments) {
   const CommandOutput run = run_moesim(arguments);

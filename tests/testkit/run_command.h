@@ -14,6 +14,23 @@ struct CommandOutput {
 
 // In `folder`, or where the test runs.
 CommandOutput run_moesim(const std::vector<std::string>& arguments, const std::string& folder = "");
+// Another program by its path, which may be started with more in its environment ("NAME=VALUE").
+CommandOutput run_program(const std::vector<std::string>& words, const std::vector<std::string>& environment = {});
+
+// moesim in the background.
+class StartedCommand {
+ public:
+  explicit StartedCommand(const std::vector<std::string>& arguments);
+  ~StartedCommand();  // kills it
+  StartedCommand(const StartedCommand&) = delete;
+  StartedCommand& operator=(const StartedCommand&) = delete;
+  void send(int signal) const;
+  CommandOutput wait();
+
+ private:
+  int child_ = 0;
+};
+
 // Standard output of a command that must succeed without a word on standard error.
 std::string successful_output(const std::vector<std::string>& arguments);
 // The same with --format json.

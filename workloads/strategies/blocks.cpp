@@ -101,7 +101,12 @@ void label_experts(Kernel& kernel, const MoeLayer& layer, LabelOrder order) {
 
 std::int64_t parameter(const LowerRequest& request, const std::string& name, std::int64_t fallback) {
   const auto it = request.parameters.find(name);
-  return it == request.parameters.end() ? fallback : it->second;
+  const std::int64_t value = it == request.parameters.end() ? fallback : it->second;
+  if (request.used != nullptr) {
+    const auto [known, fresh] = request.used->try_emplace(name, value);
+    if (!fresh && known->second != value) known->second.reset();
+  }
+  return value;
 }
 
 namespace {

@@ -7,6 +7,7 @@
 
 #include "hwmodels/schema.h"
 #include "sim/io/input_error.h"
+#include "sim/units/check.h"
 #include "workloads/strategies/stack_profiles.h"
 
 namespace moesim {
@@ -102,6 +103,19 @@ StrategyChoice parse_strategy(const std::string& text, const std::string& flag) 
   }
   check_parameters(*choice.strategy, choice.parameters, flag);
   return choice;
+}
+
+StrategyChoice with_parameter(const StrategyChoice& choice, const std::string& parameter, std::int64_t value,
+                              const std::string& flag) {
+  MOESIM_CHECK(choice.strategy != nullptr);
+  StrategyChoice changed = choice;
+  changed.parameters[parameter] = value;
+  check_parameters(*changed.strategy, changed.parameters, flag);
+  std::vector<std::string> parts;
+  for (const auto& [name, number] : changed.parameters) parts.push_back(fmt::format("{}={}", name, number));
+  if (!changed.implementation.empty()) parts.push_back(fmt::format("{}={}", kImplementation, changed.implementation));
+  changed.text = fmt::format("{}:{}", choice.text.substr(0, choice.text.find(':')), fmt::join(parts, ","));
+  return changed;
 }
 
 std::string kernel_variant(const Parameters& parameters) {

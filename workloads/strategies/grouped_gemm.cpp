@@ -98,8 +98,9 @@ Lowered lower(const LowerRequest& asked) {
   MoeLayer layer = asked.layer;
   const std::int64_t multiple = parameter(asked, "width_multiple", 1);
   layer.intermediate = divide_up(layer.intermediate, multiple) * multiple;
-  const LowerRequest request{layer,        asked.hardware,   asked.clock_hz,  asked.scope,
-                             asked.launch, asked.parameters, asked.constants, asked.stage};
+  const LowerRequest request{layer,           asked.hardware, asked.clock_hz,
+                             asked.scope,     asked.launch,   asked.parameters,
+                             asked.constants, asked.stage,    asked.used};
   const TileShape tile = tile_of(request);
   const bool quantised = payload_bits(layer.activations) < 16;
   Chain chain(request);

@@ -30,6 +30,8 @@ using Lowered = std::variant<ExecutionPlan, Infeasible>;
 
 // Whole numbers by name ("block_m", "up.registers"); what is absent follows the strategy's default rule.
 using Parameters = std::map<std::string, std::int64_t>;
+// What a lowering went by: of each parameter that it asked for its value, or nullopt where projections or experts differ.
+using UsedParameters = std::map<std::string, std::optional<std::int64_t>>;
 
 struct LowerRequest {
   const MoeLayer& layer;
@@ -40,6 +42,7 @@ struct LowerRequest {
   const Parameters& parameters;
   const ImplementationConstants& constants;  // fitted ones of the implementation; empty: none
   std::string stage;                         // "": all kernels; else only those of this stage ("gemm1", "act", ...)
+  UsedParameters* used = nullptr;            // filled where wanted
 };
 
 struct ParameterInfo {
@@ -74,6 +77,10 @@ struct StrategyChoice {
   const StackProfile* stack = nullptr;  // whose rules set what `parameters` do not
 };
 StrategyChoice parse_strategy(const std::string& text, const std::string& flag = "--strategy");
+// The same with this parameter, in place of what was said of it; its text names what is stated. CHECKs that it is none of
+// auto. Throws InputError (of `flag`).
+StrategyChoice with_parameter(const StrategyChoice& choice, const std::string& parameter, std::int64_t value,
+                              const std::string& flag = "--strategy");
 // Parameters that choose another kernel than a strategy's default one, as an overlay names them: "persistent=1" or "".
 std::string kernel_variant(const Parameters& parameters);
 // Checks names and ranges against the strategy's parameter list.
