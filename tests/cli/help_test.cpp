@@ -17,8 +17,8 @@ using testing::IsEmpty;
 using testing::MatchesRegex;
 using testing::SizeIs;
 
-const std::vector<std::string> kCommands = {"run",     "report", "route",   "validate",  "calibrate",
-                                            "compare", "models", "devices", "strategies"};
+const std::vector<std::string> kCommands = {"run",       "report",  "tune",   "route",   "validate",
+                                            "calibrate", "compare", "models", "devices", "strategies"};
 
 std::string help_of(const std::vector<std::string>& arguments) {
   const CommandOutput help = run_moesim(arguments);
@@ -92,15 +92,18 @@ TEST_P(HelpExamples, Work) {
   for (const auto& arguments : examples) {
     const CommandOutput run = run_moesim(arguments, folder);
     EXPECT_EQ(run.exit_code, 0) << run.errors;
-    const bool writes_file = std::find(arguments.begin(), arguments.end(), "--timeline") != arguments.end();
-    EXPECT_THAT(run.errors, MatchesRegex(writes_file ? "moesim: .* slices, .* bytes\n" : ""));
+    const auto has = [&](const char* flag) { return std::ranges::find(arguments, flag) != arguments.end(); };
+    const bool tiles = GetParam() == "tune" && has("--out");
+    EXPECT_THAT(run.errors, MatchesRegex(has("--timeline") ? "moesim: .* slices, .* bytes\n"
+                                         : tiles           ? "moesim: .*json, .* configurations\n"
+                                                           : ""));
     EXPECT_THAT(run.output, Not(IsEmpty()));
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, HelpExamples,
-                         testing::Values("", "run", "report", "route", "validate", "compare", "models", "devices",
-                                         "strategies"),
+                         testing::Values("", "run", "report", "tune", "route", "validate", "compare", "models",
+                                         "devices", "strategies"),
                          [](const auto& test) { return test.param.empty() ? "program" : test.param; });
 
 }  // namespace

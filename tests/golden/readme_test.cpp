@@ -1,8 +1,10 @@
-// The README's example shows what the program really prints, and its picture is what the program really draws. Written
-// anew with
+// Examples in documents show what the program really prints, and the README's picture is what the program really draws.
+// Written anew with
 //   MOESIM_UPDATE_GOLDEN=1 ctest --preset dev -L golden
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -32,22 +34,36 @@ void write_file(const std::string& path, const std::string& text) {
   std::ofstream(kRoot + path, std::ios::binary) << text;
 }
 
-TEST(Readme, ExampleIsRealOutput) {
-  const std::string text = read_source_file("README.md");
-  const std::size_t example = text.find(kExample);
-  ASSERT_NE(example, std::string::npos);
-  const std::size_t command = example + kExample.size();
-  const std::string arguments = text.substr(command, text.find(" -->", command) - command);
-  const std::size_t begin = text.find(kFence, command) + kFence.size();
-  const std::size_t end = text.find(kFence, begin);
-  ASSERT_NE(end, std::string::npos);
+class Document : public testing::TestWithParam<const char*> {};
 
-  const CommandOutput run = run_moesim(words(arguments));
-  ASSERT_EQ(run.exit_code, 0) << run.errors;
-  const std::string block = "$ moesim " + arguments + "\n" + run.output;
-  if (updating()) return write_file("README.md", text.substr(0, begin) + block + text.substr(end));
-  EXPECT_EQ(text.substr(begin, end - begin), block);
+TEST_P(Document, ExamplesAreRealOutput) {
+  std::string text = read_source_file(GetParam());
+  std::size_t examples = 0;
+  for (std::size_t example = text.find(kExample); example != std::string::npos; ++examples) {
+    const std::size_t command = example + kExample.size();
+    const std::string arguments = text.substr(command, text.find(" -->", command) - command);
+    const std::size_t begin = text.find(kFence, command) + kFence.size();
+    const std::size_t end = text.find(kFence, begin);
+    ASSERT_NE(end, std::string::npos);
+
+    const CommandOutput run = run_moesim(words(arguments));
+    ASSERT_EQ(run.exit_code, 0) << run.errors;
+    const std::string block = "$ moesim " + arguments + "\n" + run.output;
+    if (!updating()) EXPECT_EQ(text.substr(begin, end - begin), block);
+    text.replace(begin, end - begin, block);
+    example = text.find(kExample, begin + block.size());
+  }
+  EXPECT_GT(examples, 0U);
+  if (updating()) write_file(GetParam(), text);
 }
+
+INSTANTIATE_TEST_SUITE_P(All, Document, testing::Values("README.md", "docs/studies/fused_stream_gemv.md"),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::ranges::replace_if(
+                               name, [](char c) { return std::isalnum(c) == 0; }, '_');
+                           return name;
+                         });
 
 TEST(Readme, PictureIsWhatTheProgramDraws) {
   const CommandOutput run = run_moesim({"run", "--format", "svg"});
