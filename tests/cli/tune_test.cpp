@@ -183,7 +183,7 @@ TEST(WhatIf, IsOnlySimulatedByNameAndNeverWins) {
     arguments.emplace_back(strategies);
     return arguments;
   };
-  EXPECT_THAT(strategies_of(successful_json(with("all"))), Not(testing::Contains("fused_stream_gemv")));
+  EXPECT_THAT(strategies_of(successful_json(with("all"))), testing::Not(testing::Contains("fused_stream_gemv")));
   const nlohmann::json study = successful_json(with("fused_stream_gemv,expert_loop"));
   ASSERT_THAT(study["rows"], SizeIs(2));
   EXPECT_LT(study["rows"][0]["time_us_median"], study["rows"][1]["time_us_median"]);

@@ -79,7 +79,9 @@ TEST(Tune, FindsWhatTryingEachFinds) {
         return point.by_default->tile.contains(range.name) &&
                std::ranges::binary_search(range.values, point.by_default->tile.at(range.name));
       });
-      if (mean <= point.by_default->time && inside) EXPECT_EQ(point.near_best, expected.near);
+      if (mean <= point.by_default->time && inside) {
+        EXPECT_EQ(point.near_best, expected.near);
+      }
       EXPECT_EQ(point.simulated + point.stopped + point.alike + point.spilling + point.too_large,
                 static_cast<std::int64_t>(size_of(request.space)) + (inside ? 0 : 1));
     }

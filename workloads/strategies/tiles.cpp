@@ -31,8 +31,8 @@ constexpr RegisterUse kWarpLevelFp8 = {34, 3.19, 2.81}, kAsyncFp8 = {18, 2.6, 1.
 // What a byte of weights costs the memory where asynchronous copies read so many bytes of a row in a K-step, beside one of
 // a long stream: 1 + (43 / bytes)^2.5. An H200's grouped kernels took 39 and 5 % longer over 64 and 128 bytes than over 256,
 // and 2 % less over 512, whatever else their tiles were (validation/measured/h200-2026-11-30-tune).
-constexpr double kShortPiece = 43, kShortPieceExponent = 2.5;
-constexpr double kFp8PerConversion = 2;  // fp8 values are converted in pairs
+constexpr double kShortPiece = 43, kShortPieceExponent = 2.5, kShortestPiece = 64;  // below, nothing is known
+constexpr double kFp8PerConversion = 2;                                             // fp8 values are converted in pairs
 constexpr double kBytesOfCopy = 16;
 constexpr std::int64_t kIssuers = 4;  // schedulers of a unit: a CTA of 8 warps copies no faster than one of 4
 // Instructions of a step for each copy of a thread (addresses, masks, fragments): 77 for 5 and 142 for 10 in Triton kernels
@@ -168,7 +168,8 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
   item.stages = static_cast<double>(tile.buffers);
   item.read = Bytes(std::llround(weight_bytes / static_cast<double>(tile.cluster)));
   if (!tile.bulk_copies) {
-    item.read_weight = 1 + std::pow(kShortPiece / (block_k * element_bytes(product.weights)), kShortPieceExponent);
+    const double piece = std::max(kShortestPiece, block_k * element_bytes(product.weights));
+    item.read_weight = 1 + std::pow(kShortPiece / piece, kShortPieceExponent);
   }
   item.resident_read = Bytes(std::llround(useful * static_cast<double>(product.k) * activation_element));
   item.write =
@@ -231,6 +232,9 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
   if (!tile.bulk_copies) {                             // else one warp begins to copy at once
     item.prologue_after += device.code(kCodeBefore);
     item.epilogue += device.code(kCodeAfter);
+    // Of n steps with s in flight the last round is whole: (n + s - 1) / s rounds of latency, where n / s are counted.
+    const double drained = 1 - 1 / item.stages;
+    item.epilogue += duration_from_seconds(drained * to_seconds(item.step_latency + item.load_latency));
   }
   if (blocked && !tile.bulk_copies) {
     // Scales are loaded in the step that needs them: a step that begins a new line of theirs waits for memory.

@@ -10,6 +10,7 @@
 //               add up; copies: bytes of a step / (warps, 4 at most x bytes that a warp can issue); none for bulk copies
 //   matrix pipe 2 x issued rows x block_n x block_k / rate; the synchronous path reaches hw matrix.sync_fraction of the
 //   peak; fp8 operands of it are converted to 16 bits where asynchronous instructions exist (Hopper, Blackwell sm100)
+//   drain       the last round of loads and steps is whole, though fewer steps are in it; without bulk copies
 //   code        the instructions before the first copy and after the loop, one after another; not where a warp is there for
 //               the copies alone
 // Leaves out: bank conflicts, instructions of the loop that are neither copies nor products, what makes more than 200 KiB in
