@@ -13,8 +13,11 @@
 #include "tools/micro_views.h"
 #include "tools/progress.h"
 #include "tools/strategy_curves_views.h"
+#include "tools/tile_choice_views.h"
 #include "validation/calibrate.h"
 #include "validation/sensitivity.h"
+#include "validation/tile_choice.h"
+#include "workloads/studies/tune.h"
 
 namespace moesim {
 namespace {
@@ -28,6 +31,7 @@ struct ValidateFlags {
   bool leave_one_out = false;
   std::optional<std::string> leave_out;
   std::optional<std::string> compare;
+  bool tiles = false;
 };
 
 CommandResult validate_micro(const ValidateFlags& flags) {
@@ -124,8 +128,51 @@ CommandResult compare_strategies(const ValidateFlags& flags, const Compared& of,
   return {.output = out.str(), .complaint = ""};
 }
 
+// Flags of errors, not of choices.
+void refuse_beside_tiles(const ValidateFlags& flags) {
+  const std::pair<const char*, bool> others[] = {{"--leave-one-out", flags.leave_one_out},
+                                                 {"--leave-out", flags.leave_out.has_value()},
+                                                 {"--vary-assumed", flags.vary_assumed},
+                                                 {"--compare-strategies", flags.compare.has_value()}};
+  for (const auto& [flag, given] : others) {
+    if (given) throw InputError({"--tiles", "", fmt::format("{} too", flag), "one of the two", ""});
+  }
+}
+
+CommandResult validate_tiles(const ValidateFlags& flags) {
+  const OutputFormat format = FormatFlag{flags.format}.parse();
+  refuse_beside_tiles(flags);
+  const MeasuredRows measured = flags.rows.load(flags.hardware);
+  const std::optional<Calibration> calibration = flags.calibration.load(measured.hardware);
+  Progress progress;
+  TileChoiceOptions options;
+  options.min_gain = kUsualGain;
+  if (calibration) options.calibration = &*calibration;
+  options.progress = [&](std::size_t done, std::size_t all) { progress.show(done, all); };
+  TileChoiceReport report;
+  report.tool_version = kVersion;
+  report.device = measured.hardware.name;
+  report.device_hash = measured.hardware.hash;
+  report.calibration = calibration ? calibration_name(*calibration, measured.hardware) : "uncalibrated";
+  report.measurements = measured.file();
+  report.overrides = flags.hardware.overrides;
+  if (calibration) report.notes = fitted_notes(measured, *calibration);
+  report.min_gain = options.min_gain;
+  report.choice = evaluate_tile_choice(measured.rows, measured.hardware, options);
+  if (report.choice.cells.empty()) {
+    throw InputError({"--tiles", "", measured.file(),
+                      fmt::format("rows of one layer under at least {} tiles of one implementation", kFewestTiles),
+                      ""});
+  }
+  std::ostringstream out;
+  write_tile_choice(report, format, out);
+  return {.output = out.str(), .complaint = ""};
+}
+
 CommandResult validate(const ValidateFlags& flags) {
+  if (flags.tiles && flags.rows.micro()) throw InputError({"--tiles", "", "--kind micro", "--kind moe", ""});
   if (flags.rows.micro()) return validate_micro(flags);
+  if (flags.tiles) return validate_tiles(flags);
   const EvaluationView& view = find_evaluation_view(flags.format);
   if (flags.compare && flags.vary_assumed) {
     throw InputError({"--vary-assumed", "", "--compare-strategies too", "one of the two", ""});
@@ -176,6 +223,8 @@ std::function<CommandResult()> define(FlagSet& set) {
   set.on("--vary-assumed", flags->vary_assumed, "Also the errors with each assumed constant 30 % lower and higher");
   set.value("--compare-strategies", "A,B", flags->compare,
             "Both measured and both simulated times of two strategies over tokens, and where they cross");
+  set.on("--tiles", flags->tiles,
+         "Instead: where one layer was measured under many tiles, what taking the predicted best of them costs");
   flags->hardware.add(set);
   flags->calibration.add(set);
   std::vector<std::string> formats;

@@ -30,6 +30,7 @@ struct Command {
 extern const Command kRunCommand;
 extern const Command kSweepCommand;
 extern const Command kReportCommand;
+extern const Command kTuneCommand;
 extern const Command kRouteCommand;
 extern const Command kValidateCommand;
 extern const Command kCalibrateCommand;

@@ -116,7 +116,7 @@ std::vector<StrategyChoice> parse_strategies(const std::vector<std::string>& tex
         names.back() += (names.back().find(':') == std::string::npos ? ":" : ",") + piece;
       } else if (piece == "all") {
         for (const Strategy& strategy : strategy_catalogue()) {
-          if (strategy.grid == grid) names.emplace_back(strategy.name);
+          if (strategy.grid == grid && strategy.what_if_of == nullptr) names.emplace_back(strategy.name);
         }
       } else {
         names.push_back(piece);

@@ -59,7 +59,7 @@ struct FormatFlag {
 std::vector<std::int64_t> parse_concurrencies(const std::string& text);
 // "boost", "sustained", or "1.98GHz" within the clocks that a device file may state.
 double parse_clock(const std::string& text, const HardwareModel& hardware);
-// Names, "all" (of those for this kind of grid) or "auto", separated by commas; a piece that is only NAME=VALUE is a further parameter of the strategy
+// Names, "all" (of those for this kind of grid, but for what-ifs) or "auto", separated by commas; a piece that is only NAME=VALUE is a further parameter of the strategy
 // before it ("grouped_gemm:block_m=32,num_warps=8,stream_gemv"). Each once, in the order given.
 std::vector<StrategyChoice> parse_strategies(const std::vector<std::string>& texts, Grid grid,
                                              const std::string& flag = "--strategy");

@@ -1,4 +1,4 @@
-// What `run` and `report` simulate: the flags that say so, and the request that they make.
+// What `run`, `report` and `tune` simulate: the flags that say so, and the request that they make.
 #pragma once
 
 #include <optional>
@@ -36,6 +36,12 @@ struct RequestFlags {
   LadderFlags ladder;
 
   void add(FlagSet& set);
+  // Those of one strategy of a layer: no --strategy, no step, no ladder. What is not given has these values.
+  void add_of_layer(FlagSet& set, const std::string& default_concurrency, std::int64_t default_samples);
+
+ private:
+  void add_what(FlagSet& set, const std::string& default_concurrency);
+  void add_how(FlagSet& set, const std::string& samples_help);
 };
 
 // Reads the files that the flags name. Throws InputError.

@@ -19,12 +19,6 @@ double percentile(const std::vector<double>& sorted, double share) {
   return sorted[below] + (place - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
-const Implementation* implementation_of_row(const MoeMeasurement& row, const Calibration* calibration) {
-  if (calibration == nullptr) return nullptr;
-  const Implementation* implementation = calibration->find(row.implementation, row.weights);
-  return implementation != nullptr && implementation->strategy == row.strategy ? implementation : nullptr;
-}
-
 struct CellRows {
   std::map<std::string, const RowResult*> fastest;  // by strategy, as measured
   const RowResult* predicted = nullptr;             // the smallest simulated time
@@ -75,6 +69,12 @@ Choice choose(const std::vector<RowResult>& rows) {
 std::string band_of(const MoeMeasurement& row) { return std::string(kTokenBands[token_band(row.tokens)]); }
 
 }  // namespace
+
+const Implementation* implementation_of_row(const MoeMeasurement& row, const Calibration* calibration) {
+  if (calibration == nullptr) return nullptr;
+  const Implementation* implementation = calibration->find(row.implementation, row.weights);
+  return implementation != nullptr && implementation->strategy == row.strategy ? implementation : nullptr;
+}
 
 ErrorSummary summarise(std::vector<double> errors_pct) {
   ErrorSummary s;

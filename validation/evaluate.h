@@ -66,6 +66,9 @@ struct EvaluateOptions {
   std::function<void(std::size_t, std::size_t)> progress;  // rows done, rows in all
 };
 
+// Whose constants a row takes; nullptr: nobody's.
+const Implementation* implementation_of_row(const MoeMeasurement& row, const Calibration* calibration);
+
 // `hardware` is used for every row whatever its device; the caller chooses rows. `file` is what outputs call the rows.
 // Throws InputError for what cannot be read.
 Evaluation evaluate(const std::vector<MoeMeasurement>& rows, const std::string& file, const HardwareModel& hardware,

@@ -37,12 +37,7 @@ Bytes layer_bytes(const MoeLayer& layer, const PredictOptions& options) {
 // What was asked for, and else what the stack's rules say.
 Parameters parameters_of(const StrategyChoice& choice, const MoeLayer& layer) {
   Parameters parameters = choice.parameters;
-  if (choice.stack != nullptr) {
-    parameters.merge(choice.stack->parameters({.experts = static_cast<std::int64_t>(layer.rows.size()),
-                                               .topk = layer.topk,
-                                               .tokens = layer.tokens,
-                                               .weights = layer.weights}));
-  }
+  if (choice.stack != nullptr) parameters.merge(stack_parameters(*choice.stack, layer));
   return parameters;
 }
 
@@ -103,6 +98,7 @@ Prediction simulate_plan(const ExecutionPlan& plan, const HardwareModel& hardwar
   SimulationResult result = simulate(plan, build_machine(hardware), options.simulate);
   Prediction prediction;
   prediction.time = result.total;
+  prediction.stopped = result.stopped;
   prediction.attribution = result.attribution;
   prediction.work_items = result.items;
   prediction.cohorts = result.cohorts;
@@ -126,7 +122,7 @@ PredictionOrInfeasible best_strategy(
   std::optional<Prediction> best;
   std::string reasons;
   for (const Strategy& strategy : strategy_catalogue()) {
-    if (strategy.grid != hardware.grid) continue;
+    if (strategy.grid != hardware.grid || strategy.what_if_of != nullptr) continue;
     const StrategyChoice candidate{&strategy, {}, "", strategy.name};
     PredictionOrInfeasible one = predict_one(candidate, unheard);
     if (const auto* infeasible = std::get_if<Infeasible>(&one)) {
@@ -152,11 +148,13 @@ const Implementation* implementation_of(const StrategyChoice& choice, const Cali
                                         WeightFormat weights) {
   if (calibration == nullptr) return nullptr;
   const std::string format = format_name(weights);
+  const Strategy& strategy = *choice.strategy;
+  const std::string fitted = strategy.what_if_of == nullptr ? strategy.name : strategy.what_if_of;
   if (choice.implementation.empty()) {
-    return calibration->of_strategy(choice.strategy->name, kernel_variant(choice.parameters), format);
+    return calibration->of_strategy(fitted, kernel_variant(choice.parameters), format);
   }
   const Implementation* implementation = calibration->find(choice.implementation, format);
-  return implementation != nullptr && implementation->strategy == choice.strategy->name ? implementation : nullptr;
+  return implementation != nullptr && implementation->strategy == fitted ? implementation : nullptr;
 }
 
 double highest_matrix_rate(const HardwareModel& hardware, const PredictOptions& options) {

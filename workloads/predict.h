@@ -42,6 +42,7 @@ struct Prediction {
   std::int64_t active_experts = 0;
   std::int64_t work_items = 0, cohorts = 0;
   std::vector<KernelSummary> kernels;
+  bool stopped = false;  // at the deadline of options.simulate: only that the time is above it is known
 
   [[nodiscard]] double achieved_rate() const {  // bytes a second from memory
     return memory_read.as_double() / to_seconds(time);

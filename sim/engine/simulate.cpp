@@ -598,6 +598,11 @@ SimulationResult Engine::run() {
     });
     if (!events_.empty()) next = std::min(next, events_.next_time());
     if (next == std::numeric_limits<std::int64_t>::max()) break;
+    if (options_.deadline && next > options_.deadline->value()) {
+      result_.total = Duration(next);
+      result_.stopped = true;
+      return std::move(result_);
+    }
     advance(next);
     ++result_.events;
     for (std::size_t i = 0; i < flows_.due().size(); ++i) {

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct SimulateOptions {
   bool cohorts = true;                   // false: every item is its own cohort (slow; times agree within 0.5 %)
   TimelineListener* listener = nullptr;  // nullptr: nothing is recorded, which costs nothing
   EffectSet without;                     // what the run leaves out, to tell what that costs
+  std::optional<Duration> deadline;      // a run that takes longer is of no interest: it stops there
 };
 
 struct KernelResult {
@@ -48,6 +50,7 @@ struct SimulationResult {
   std::int64_t items = 0;
   std::int64_t cohorts = 0;
   std::int64_t events = 0;
+  bool stopped = false;  // at its deadline: the total would be above it, and nothing else is known
 };
 
 SimulationResult simulate(const ExecutionPlan& plan, const Machine& machine, const SimulateOptions& options = {});

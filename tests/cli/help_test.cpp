@@ -17,7 +17,7 @@ using testing::IsEmpty;
 using testing::MatchesRegex;
 using testing::SizeIs;
 
-const std::vector<std::string> kCommands = {"run",       "sweep",   "report", "route",   "validate",
+const std::vector<std::string> kCommands = {"run",       "sweep",   "report", "tune",    "route",     "validate",
                                             "calibrate", "compare", "models", "devices", "strategies"};
 
 std::string help_of(const std::vector<std::string>& arguments) {
@@ -97,14 +97,17 @@ TEST_P(HelpExamples, Work) {
   for (const auto& arguments : examples) {
     const CommandOutput run = run_moesim(arguments, folder);
     EXPECT_EQ(run.exit_code, 0) << run.errors;
-    const bool writes_file = std::find(arguments.begin(), arguments.end(), "--timeline") != arguments.end();
-    EXPECT_THAT(run.errors, MatchesRegex(writes_file ? "moesim: .* slices, .* bytes\n" : ""));
+    const auto has = [&](const char* flag) { return std::ranges::find(arguments, flag) != arguments.end(); };
+    const bool tiles = GetParam() == "tune" && has("--out");
+    EXPECT_THAT(run.errors, MatchesRegex(has("--timeline") ? "moesim: .* slices, .* bytes\n"
+                                         : tiles           ? "moesim: .*json, .* configurations\n"
+                                                           : ""));
     EXPECT_THAT(run.output, Not(IsEmpty()));
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, HelpExamples,
-                         testing::Values("", "run", "sweep", "report", "route", "validate", "compare", "models",
+                         testing::Values("", "run", "sweep", "report", "tune", "route", "validate", "compare", "models",
                                          "devices", "strategies"),
                          [](const auto& test) { return test.param.empty() ? "program" : test.param; });
 

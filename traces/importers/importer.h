@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "hwmodels/hardware_model.h"
-#include "traces/importers/tile_configs.h"
+#include "traces/tile_configs.h"
 #include "traces/measurement.h"
 #include "workloads/moe_model.h"
 #include "workloads/router.h"

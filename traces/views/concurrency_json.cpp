@@ -73,6 +73,7 @@ Json row_json(const ConcurrencyPoint& point, const StrategyRow& row, bool step) 
                {"winner", row.winner},
                {"implementation", row.implementation.empty() ? Json(nullptr) : Json(row.implementation)},
                {"in_calibrated_range", row.in_range}};
+  if (row.what_if) json["what_if"] = true;
   if (const auto* infeasible = std::get_if<Infeasible>(&row.result)) json["reason"] = infeasible->reason;
   const StrategyFigures* figures = row.figures();
   if (figures != nullptr) {

@@ -34,8 +34,12 @@ void write_footnotes(const ConcurrencyStudy& study, std::ostream& out) {
       beyond.push_back(fmt::format("{} to {} tokens", constants.implementation, constants.most_tokens));
     }
   }
-  if (not_fitted.empty() && beyond.empty()) return;
+  const std::vector<StrategyRow>& rows = study.points.front().rows;
+  const bool what_if = std::ranges::any_of(rows, &StrategyRow::what_if);
+  if (not_fitted.empty() && beyond.empty() && !what_if) return;
   out << '\n';
+  if (what_if)
+    out << fmt::format("  {} a what-if: no such kernel exists; never the winner beside one that does\n", kWhatIf);
   if (!not_fitted.empty()) {
     out << fmt::format("  {} not fitted, the device's constants alone: no {} kernel in the overlay for {}\n",
                        kNotFitted, study.provenance.weights, fmt::join(not_fitted, ", "));

@@ -2,6 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <ostream>
+
+#include "sim/units/parse_quantity.h"
+#include "traces/views/step_table.h"
+
 namespace moesim {
 namespace {
 
@@ -13,6 +18,32 @@ std::string token_range(const Verdict& verdict) {
 }
 
 }  // namespace
+
+void write_provenance(const Provenance& p, std::ostream& out) {
+  const std::string shard = p.tp == 1 && p.ep == 1 ? "" : fmt::format(", one device of tp {} x ep {}", p.tp, p.ep);
+  const std::string what = p.step ? step_title(p) : fmt::format("{} MoE layer ({})", p.moe_layers, p.scope);
+  out << fmt::format("moesim {}, {}, launch {}, {}\n", p.tool_version, what, p.launch, p.calibration);
+  out << fmt::format("model    {} ({}), weights {}, activations {}{}\n", p.model, p.model_file, p.weights,
+                     p.activations, shard);
+  for (const std::string& assignment : p.model_overrides) out << fmt::format("override {}\n", assignment);
+  out << fmt::format("device   {}: {} ({}, {}), clock {}\n", p.device, p.device_title, p.device_file, p.device_hash,
+                     format_quantity(p.clock_hz, Dimension::kFrequency));
+  for (const std::string& assignment : p.overrides) out << fmt::format("set      {}\n", assignment);
+  if (!p.without.empty()) out << fmt::format("without  {}\n", fmt::join(p.without, ", "));
+  if (p.step) write_step_provenance(*p.step, out);
+  out << fmt::format("routing  {}, {} sample{}, seed {}\n", p.routing, p.samples, p.samples == 1 ? "" : "s", p.seed);
+  std::vector<std::string> fitted;
+  for (const StrategyConstants& constants : p.constants) {
+    if (constants.implementation.empty()) continue;
+    fitted.push_back(fmt::format("{} as {}", constants.strategy, constants.implementation));
+    const HeldOutError& error = constants.held_out;
+    if (error.rows > 0) fitted.back() += fmt::format(" {:.1f} / {:.1f} %", error.median, error.p95);
+  }
+  if (!fitted.empty()) {
+    out << fmt::format("fitted   {} (error on models left out of the fit, median / p95)\n", fmt::join(fitted, ", "));
+  }
+  out << '\n';
+}
 
 bool calibrated(const ConcurrencyStudy& study) { return !study.provenance.constants.empty(); }
 
@@ -30,8 +61,9 @@ std::string strategy_cell(const StrategyRow& row) {
 }
 
 std::string marked_strategy(const ConcurrencyStudy& study, const StrategyRow& row) {
-  if (!calibrated(study) || row.figures() == nullptr || row.in_range) return strategy_cell(row);
-  return strategy_cell(row) + (row.implementation.empty() ? kNotFitted : kBeyondFit);
+  const std::string cell = strategy_cell(row) + (row.what_if ? kWhatIf : "");
+  if (!calibrated(study) || row.figures() == nullptr || row.in_range) return cell;
+  return cell + (row.implementation.empty() ? kNotFitted : kBeyondFit);
 }
 
 std::string verdict_sentence(const Verdict& verdict) {

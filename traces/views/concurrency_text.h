@@ -1,6 +1,7 @@
 // How a study's rows are named in text.
 #pragma once
 
+#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,11 @@ namespace moesim {
 // Marks of strategies that nobody fitted, and of tokens beyond the fit.
 inline constexpr const char* kNotFitted = "†";
 inline constexpr const char* kBeyondFit = "‡";
+// Of strategies that no kernel does.
+inline constexpr const char* kWhatIf = "◊";
+
+// Who made an output and of what, and an empty line.
+void write_provenance(const Provenance& provenance, std::ostream& out);
 
 bool calibrated(const ConcurrencyStudy& study);
 std::string strategy_cell(const StrategyRow& row);  // of auto: with what it took

@@ -109,6 +109,22 @@ std::int64_t parameter(const LowerRequest& request, const std::string& name, std
   return value;
 }
 
+void apply_constants(ItemClass& item, const ImplementationConstants& constants, const std::string& prefix) {
+  const bool projection = prefix == "up." || prefix == "down.";  // one kernel may do both
+  const auto value = [&](const std::string& quantity, double neutral) {
+    auto it = constants.find(prefix + quantity);
+    if (it == constants.end() && projection) it = constants.find("gemm." + quantity);
+    return it == constants.end() ? neutral : it->second;
+  };
+  item.first_prologue += duration_from_seconds(value("start_us", 0) * 1e-6);
+  const Duration each = duration_from_seconds(value("item_us", 0) * 1e-6);
+  item.prologue_after += each;
+  item.tile_prologue += each;
+  item.step_latency += duration_from_seconds(value("step_ns", 0) * 1e-9);
+  item.stages = std::max(1.0, item.stages * value("in_flight", 1));
+  item.read_weight *= value("byte_weight", 1);
+}
+
 namespace {
 
 // Constants fitted to an implementation, by the kernel that they belong to.
@@ -120,21 +136,7 @@ void apply_constants(Kernel& kernel, const ImplementationConstants& constants) {
                              : kernel.stage.starts_with("gather") ? "gather."
                                                                   : "";
   if (prefix.empty()) return;
-  const bool projection = prefix == "up." || prefix == "down.";  // one kernel may do both
-  const auto value = [&](const std::string& quantity, double neutral) {
-    auto it = constants.find(prefix + quantity);
-    if (it == constants.end() && projection) it = constants.find("gemm." + quantity);
-    return it == constants.end() ? neutral : it->second;
-  };
-  for (ItemClass& item : kernel.classes) {
-    item.first_prologue += duration_from_seconds(value("start_us", 0) * 1e-6);
-    const Duration each = duration_from_seconds(value("item_us", 0) * 1e-6);
-    item.prologue_after += each;
-    if (kernel.schedule.kind == Schedule::Kind::kPersistent) item.tile_prologue += each;
-    item.step_latency += duration_from_seconds(value("step_ns", 0) * 1e-9);
-    item.stages = std::max(1.0, item.stages * value("in_flight", 1));
-    item.read_weight *= value("byte_weight", 1);
-  }
+  for (ItemClass& item : kernel.classes) apply_constants(item, constants, prefix);
 }
 
 }  // namespace

@@ -48,6 +48,10 @@ DequantWork dequant_to_matrix(WeightFormat weights, WeightFormat activations);
 // For timelines: all active experts and their rows, for items that go through them in this order.
 void label_experts(Kernel& kernel, const MoeLayer& layer, LabelOrder order);
 
+// Constants fitted to an implementation's projection ("up.", "down.") or other kernel. A chain applies those of kernels that
+// do one thing by itself.
+void apply_constants(ItemClass& item, const ImplementationConstants& constants, const std::string& prefix);
+
 // Kernels of one queue, each after the one before. Leaves out kernels of other stages when only one stage is asked for.
 class Chain {
  public:

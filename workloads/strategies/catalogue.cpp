@@ -23,7 +23,8 @@ constexpr const char* kImplementation = "implementation";
 
 // In a function, so that it is there whenever it is asked for, from static initialisers too.
 std::span<const Strategy> strategy_catalogue() {
-  static const Strategy kAll[] = {kExpertLoop, kGroupedGemm, kGroupedGemmPersistent, kGatherGemv, kStreamGemv,
+  static const Strategy kAll[] = {kExpertLoop, kGroupedGemm, kGroupedGemmPersistent,
+                                  kGatherGemv, kStreamGemv,  kFusedStreamGemv,
                                   kTpuGmm,     kTpuStream};
   return kAll;
 }

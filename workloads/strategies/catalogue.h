@@ -11,6 +11,7 @@ extern const Strategy kGroupedGemm;
 extern const Strategy kGroupedGemmPersistent;
 extern const Strategy kGatherGemv;
 extern const Strategy kStreamGemv;
+extern const Strategy kFusedStreamGemv;
 extern const Strategy kTpuGmm;
 extern const Strategy kTpuStream;
 

@@ -1,7 +1,7 @@
 // What it models: tile configurations by the rules that the stacks apply when no tuned file is given, and which kernels
 // stand around the projections.
 // What it leaves out: tuned configuration files (a measurement that states its tiles overrides the rule), autotuned
-// tactics, GROUP_SIZE_M, several versions of one stack.
+// tactics, several versions of one stack.
 // Compared: public tables of H100, H200 and B200 (validation/README.md).
 #include "workloads/strategies/stack_profiles.h"
 
@@ -14,12 +14,12 @@ namespace moesim {
 namespace {
 
 struct TritonTile {
-  std::int64_t block_m, block_n, block_k, warps, stages;
+  std::int64_t block_m, block_n, block_k, warps, stages, group_m;
 };
 
 Parameters triton_parameters(const TritonTile& tile) {
   return {{"block_m", tile.block_m},   {"block_n", tile.block_n}, {"block_k", tile.block_k}, {"num_warps", tile.warps},
-          {"num_stages", tile.stages}, {"worst_case_grid", 1},    {"weighted_down", 1}};
+          {"num_stages", tile.stages}, {"group_m", tile.group_m}, {"worst_case_grid", 1},    {"weighted_down", 1}};
 }
 
 bool blocked(const StackInput& input) { return input.weights.dtype == Dtype::kFp8Block128; }
@@ -27,7 +27,7 @@ bool eight_bits(const StackInput& input) { return payload_bits(input.weights) ==
 
 Parameters vllm_triton(const StackInput& input) {
   const std::int64_t m = input.tokens;
-  if (blocked(input)) return triton_parameters({m <= 64 ? 16 : 64, 128, 128, 4, 3});
+  if (blocked(input)) return triton_parameters({m <= 64 ? 16 : 64, 128, 128, 4, 3, m <= 16 ? 1 : 32});
   return triton_parameters({.block_m = m <= 32    ? 16
                                        : m <= 96  ? 32
                                        : m <= 512 ? 64
@@ -35,16 +35,17 @@ Parameters vllm_triton(const StackInput& input) {
                             .block_n = m <= 64 ? 64 : 128,
                             .block_k = m <= 64 || eight_bits(input) ? 128 : 64,
                             .warps = m <= 128 ? 4 : 8,
-                            .stages = m <= 32 ? 4 : 3});
+                            .stages = m <= 32 ? 4 : 3,
+                            .group_m = m / std::max<std::int64_t>(1, input.experts) > 128 ? 16 : 1});
 }
 
 Parameters sglang_triton(const StackInput& input) {
   const bool small = input.tokens <= input.experts;
-  if (blocked(input)) return triton_parameters({64, 128, 128, 4, 3});
+  if (blocked(input)) return triton_parameters({64, 128, 128, 4, 3, 32});
   if (eight_bits(input)) {
-    return triton_parameters(small ? TritonTile{64, 128, 128, 4, 4} : TritonTile{128, 256, 128, 8, 4});
+    return triton_parameters(small ? TritonTile{64, 128, 128, 4, 4, 1} : TritonTile{128, 256, 128, 8, 4, 32});
   }
-  return triton_parameters(small ? TritonTile{16, 32, 64, 4, 3} : TritonTile{64, 64, 32, 4, 3});
+  return triton_parameters(small ? TritonTile{16, 32, 64, 4, 3, 1} : TritonTile{64, 64, 32, 4, 3, 8});
 }
 
 std::int64_t rows_per_expert_up(const StackInput& input) {
@@ -133,6 +134,13 @@ constexpr StackProfile kProfiles[] = {
 }  // namespace
 
 std::span<const StackProfile> stack_profiles() { return kProfiles; }
+
+Parameters stack_parameters(const StackProfile& stack, const MoeLayer& layer) {
+  return stack.parameters({.experts = static_cast<std::int64_t>(layer.rows.size()),
+                           .topk = layer.topk,
+                           .tokens = layer.tokens,
+                           .weights = layer.weights});
+}
 
 const StackProfile* find_stack(const std::string& name) {
   const auto* const it = std::find_if(std::begin(kProfiles), std::end(kProfiles),

@@ -29,6 +29,8 @@ struct StackProfile {
 };
 
 std::span<const StackProfile> stack_profiles();
+// By the stack's rules for the layer.
+Parameters stack_parameters(const StackProfile& stack, const MoeLayer& layer);
 const StackProfile* find_stack(const std::string& name);  // nullptr: none of that name
 
 }  // namespace moesim

@@ -59,6 +59,9 @@ struct Strategy {
   std::span<const ParameterInfo> parameters;
   Grid grid;  // of the devices that it can be lowered for
   Lowered (*lower)(const LowerRequest&);
+  // A what-if: no such kernel exists. It is simulated where it is asked for by name, is never recommended, and takes the
+  // constants fitted to the kernels of this strategy. nullptr: no what-if.
+  const char* what_if_of = nullptr;
 };
 
 std::span<const Strategy> strategy_catalogue();

@@ -20,8 +20,21 @@ constexpr std::int64_t kWarpLevelRows = 16;
 // Triton and CUDA tile kernels compiled for sm_90a, 137 to 333 and 30 to 265. As many between the first copy and the loop
 // pass while the copy is on its way.
 constexpr double kCodeBefore = 250, kCodeAfter = 100;
-constexpr double kFp8PerConversion = 2;  // fp8 values are converted in pairs
+// Registers a thread of Triton 3.6's grouped kernels for sm_90a: least squares over 154 tiles (row tiles 16 to 128, 4 and
+// 8 warps) as ptxas reports them; 5 off on average, 20 at most. Of weights with scales the product of a step stands beside
+// the sum.
+struct RegisterUse {
+  double base, of_accumulator, of_copy;
+};
+constexpr RegisterUse kWarpLevel = {22, 1.84, 2.5}, kAsync = {7, 1.27, 2.86};
+constexpr RegisterUse kWarpLevelFp8 = {34, 3.19, 2.81}, kAsyncFp8 = {18, 2.6, 1.77};
+// What a byte of weights costs the memory where asynchronous copies read so many bytes of a row in a K-step, beside one of
+// a long stream: 1 + (43 / bytes)^2.5. An H200's grouped kernels took 39 and 5 % longer over 64 and 128 bytes than over 256,
+// and 2 % less over 512, whatever else their tiles were (validation/measured/h200-2026-11-30-tune).
+constexpr double kShortPiece = 43, kShortPieceExponent = 2.5, kShortestPiece = 64;  // below, nothing is known
+constexpr double kFp8PerConversion = 2;                                             // fp8 values are converted in pairs
 constexpr double kBytesOfCopy = 16;
+constexpr std::int64_t kIssuers = 4;  // schedulers of a unit: a CTA of 8 warps copies no faster than one of 4
 // Instructions of a step for each copy of a thread (addresses, masks, fragments): 77 for 5 and 142 for 10 in Triton kernels
 // compiled for sm_90a; measured there with hot weights, such a step takes 333 and 877 clocks of an SM.
 constexpr double kCodeOfCopy = 14;
@@ -74,11 +87,26 @@ std::int64_t tile_shared_bytes(const TileShape& tile, WeightFormat weights, Weig
   const double step =
       static_cast<double>(tile.block_k) * (static_cast<double>(tile.block_n) * element_bytes(weights) +
                                            static_cast<double>(tile.block_m) * element_bytes(activations));
-  return std::llround(static_cast<double>(tile.buffers) * step);
+  return std::llround(static_cast<double>(tile.buffers + tile.held) * step);
 }
 
 std::int64_t tile_registers(const TileShape& tile, std::int64_t warp_size) {
-  return std::min<std::int64_t>(255, 48 + 2 * divide_up(tile.block_m * tile.block_n, tile.warps * warp_size));
+  return std::min<std::int64_t>(kMostRegisters,
+                                48 + 2 * divide_up(tile.block_m * tile.block_n, tile.warps * warp_size));
+}
+
+bool multiplies_async(const Device& device, const TileShape& tile) { return !warp_level(device, tile); }
+
+std::int64_t triton_registers(const Device& device, const Product& product, const TileShape& tile) {
+  const bool async = multiplies_async(device, tile);
+  const RegisterUse& use =
+      is_fp8(product.weights) ? (async ? kAsyncFp8 : kWarpLevelFp8) : (async ? kAsync : kWarpLevel);
+  const double threads = static_cast<double>(tile.warps) * device.constant(Hw::kWarpSize);
+  const double accumulators = static_cast<double>(tile.block_m * tile.block_n) / threads;
+  const double copied =
+      static_cast<double>(tile.block_k) * (static_cast<double>(tile.block_n) * element_bytes(product.weights) +
+                                           static_cast<double>(tile.block_m) * element_bytes(product.activations));
+  return std::llround(use.base + use.of_accumulator * accumulators + use.of_copy * copied / (kBytesOfCopy * threads));
 }
 
 std::int64_t ring_buffers(const Device& device, const Product& product, const TileShape& tile, std::int64_t most) {
@@ -99,6 +127,15 @@ LaunchShape tile_launch(const LowerRequest& request, const Product& product, con
   const auto warp = static_cast<std::int64_t>(request.hardware[Hw::kWarpSize]);
   return {tile.warps * warp, parameter(request, prefix + ".registers", tile_registers(tile, warp)),
           parameter(request, prefix + ".shared_bytes", tile_shared_bytes(tile, product.weights, product.activations))};
+}
+
+LaunchShape triton_launch(const LowerRequest& request, const Product& product, const TileShape& tile,
+                          const std::string& prefix) {
+  const Device device(request.hardware, request.clock_hz);
+  LaunchShape launch = tile_launch(request, product, tile, prefix);
+  const std::int64_t rule = std::min(kMostRegisters, triton_registers(device, product, tile));
+  launch.registers = parameter(request, prefix + ".registers", rule);
+  return launch;
 }
 
 Pipe matrix_pipe(const Device& device, const Product& product, const TileShape& tile) {
@@ -130,6 +167,10 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
   item.steps = divide_up(product.k, tile.block_k);
   item.stages = static_cast<double>(tile.buffers);
   item.read = Bytes(std::llround(weight_bytes / static_cast<double>(tile.cluster)));
+  if (!tile.bulk_copies) {
+    const double piece = std::max(kShortestPiece, block_k * element_bytes(product.weights));
+    item.read_weight = 1 + std::pow(kShortPiece / piece, kShortPieceExponent);
+  }
   item.resident_read = Bytes(std::llround(useful * static_cast<double>(product.k) * activation_element));
   item.write =
       Bytes(std::llround(useful * static_cast<double>(product.n) / static_cast<double>(n_blocks) * kResultBytes));
@@ -163,10 +204,6 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
       block_k * (block_n * element_bytes(product.weights) + static_cast<double>(tile.block_m) * activation_element);
   item.pipe_seconds[static_cast<std::size_t>(PipeKind::kLoadPort)] =
       device.load_port_seconds((weight_bytes + item.resident_read.as_double()) / static_cast<double>(item.steps));
-  if (!tile.bulk_copies) {
-    const double per_clock = static_cast<double>(tile.warps) * device.constant(Hw::kAsyncCopyPerWarp);
-    item.step_issue = device.duration(copied / per_clock);
-  }
   item.load_latency = duration_from_seconds(device.constant(Hw::kAsyncCopyLatency));
   const double chain = block_k * (converted ? 2.0 : std::max(activation_element, 1.0)) / kBytesPerMatrixStep;
   double serial = device.constant(Hw::kSharedLatency) + device.constant(Hw::kBarrier);
@@ -181,6 +218,12 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
     products = std::max(products, own(PipeKind::kMatrix)) + own(PipeKind::kVector) + duration_from_seconds(operands);
   }
   item.step_latency += products;
+  if (!tile.bulk_copies) {
+    const double per_clock =
+        static_cast<double>(std::min(tile.warps, kIssuers)) * device.constant(Hw::kAsyncCopyPerWarp);
+    item.step_latency += device.duration(copied / per_clock);
+    item.load_latency += duration_from_seconds(item.pipe_seconds[static_cast<std::size_t>(PipeKind::kLoadPort)]);
+  }
   item.pipe_seconds[static_cast<std::size_t>(PipeKind::kMatrix)] += operands;
 
   item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
@@ -189,6 +232,9 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
   if (!tile.bulk_copies) {                             // else one warp begins to copy at once
     item.prologue_after += device.code(kCodeBefore);
     item.epilogue += device.code(kCodeAfter);
+    // Of n steps with s in flight the last round is whole: (n + s - 1) / s rounds of latency, where n / s are counted.
+    const double drained = 1 - 1 / item.stages;
+    item.epilogue += duration_from_seconds(drained * to_seconds(item.step_latency + item.load_latency));
   }
   if (blocked && !tile.bulk_copies) {
     // Scales are loaded in the step that needs them: a step that begins a new line of theirs waits for memory.
@@ -219,9 +265,10 @@ void split_item(ItemClass& item, const Device& device, std::int64_t split) {
 void add_row_blocks(Kernel& kernel, Chain& chain, const Device& device,
                     const std::vector<std::int64_t>& rows_of_experts, const Product& product, const TileShape& tile) {
   struct Bucket {
-    std::int64_t issued = 0, rows = 0, blocks = 0;
+    std::int64_t issued = 0, turns = 1, rows = 0, blocks = 0;
   };
   std::vector<Bucket> buckets;
+  std::int64_t place = 0;  // of a row block in the grid
   const std::int64_t n_blocks = divide_up(product.n, tile.block_n);
   const Bytes matrix = matrix_bytes(product.weights, product.n, product.k);
   for (std::size_t e = 0; e < rows_of_experts.size(); ++e) {
@@ -231,17 +278,20 @@ void add_row_blocks(Kernel& kernel, Chain& chain, const Device& device,
       regions.push_back(chain.region(product.stage, Bytes(matrix.value() / tile.cluster)));
     }
     const std::int64_t blocks = divide_up(rows_of_experts[e], tile.block_m * tile.cluster) * tile.cluster;
-    for (std::int64_t block = 0; block < blocks; ++block) {
-      const std::int64_t useful = std::clamp<std::int64_t>(rows_of_experts[e] - block * tile.block_m, 0, tile.block_m);
-      const std::int64_t issued = issued_rows(device, product, tile, useful);
-      auto bucket = std::find_if(buckets.begin(), buckets.end(),
-                                 [&](const Bucket& b) { return b.issued == issued && (b.rows == 0) == (useful == 0); });
-      if (bucket == buckets.end()) bucket = buckets.insert(buckets.end(), Bucket{issued});
+    for (std::int64_t block = 0, turns = 0; block < blocks; block += turns, place += turns) {
+      turns = std::min(blocks - block, tile.group_m - place % tile.group_m);
+      const std::int64_t useful =
+          std::clamp<std::int64_t>(rows_of_experts[e] - block * tile.block_m, 0, turns * tile.block_m);
+      const std::int64_t issued = issued_rows(device, product, tile, std::min(useful, tile.block_m));
+      auto bucket = std::find_if(buckets.begin(), buckets.end(), [&](const Bucket& b) {
+        return b.issued == issued && b.turns == turns && (b.rows == 0) == (useful == 0);
+      });
+      if (bucket == buckets.end()) bucket = buckets.insert(buckets.end(), Bucket{issued, turns});
       bucket->rows += useful;
-      ++bucket->blocks;
+      bucket->blocks += turns;
       ItemGroup group;
       group.item_class = static_cast<std::uint32_t>(bucket - buckets.begin());
-      group.count = n_blocks;
+      group.count = n_blocks * turns;
       group.region = regions[static_cast<std::size_t>(block % tile.cluster)];
       group.label = static_cast<std::int32_t>(e);
       group.rows = static_cast<std::int32_t>(useful);
@@ -251,6 +301,7 @@ void add_row_blocks(Kernel& kernel, Chain& chain, const Device& device,
   for (const Bucket& b : buckets) {
     kernel.classes.push_back(
         tile_item(device, product, tile, b.issued, static_cast<double>(b.rows) / static_cast<double>(b.blocks)));
+    kernel.classes.back().first_share = 1 / static_cast<double>(b.turns);
   }
 }
 

@@ -3,14 +3,18 @@
 // Models: a CTA computes block_m rows x block_n columns over K in steps of block_k. Equations:
 //   bytes       weights block_n x K (payload and scales), useful rows of activations (from the cache)
 //   in flight   `buffers` steps
-//   issue       bytes of a step / (warps x bytes that a warp can issue as asynchronous copies); none for bulk copies
+//   memory      1 + (43 / bytes of a row in a step)^2.5 for a byte of weights, without bulk copies
+//   latency     of a load also the step's bytes / the unit's load port: the last byte follows the first
 //   serial      (block_k x element bytes / 32) dependent matrix steps + one on-chip load + one barrier; without warps of
-//               their own for each, an item's products (if warp-level or scaled in blocks), conversions and scaling add up
+//               their own for each, an item's copies, products (if warp-level or scaled in blocks), conversions and scaling
+//               add up; copies: bytes of a step / (warps, 4 at most x bytes that a warp can issue); none for bulk copies
 //   matrix pipe 2 x issued rows x block_n x block_k / rate; the synchronous path reaches hw matrix.sync_fraction of the
 //   peak; fp8 operands of it are converted to 16 bits where asynchronous instructions exist (Hopper, Blackwell sm100)
+//   drain       the last round of loads and steps is whole, though fewer steps are in it; without bulk copies
 //   code        the instructions before the first copy and after the loop, one after another; not where a warp is there for
 //               the copies alone
-// Leaves out: bank conflicts, instructions of the loop that are neither copies nor products, DRAM locality of short rows.
+// Leaves out: bank conflicts, instructions of the loop that are neither copies nor products, what makes more than 200 KiB in
+// flight on a unit slower again (14 % at one token on an H200).
 // Sources: published descriptions of Triton fused MoE (vLLM, SGLang), CUTLASS grouped GEMM, mma and wgmma timing (Hopper
 // microbenchmarks).
 #pragma once
@@ -23,15 +27,19 @@
 
 namespace moesim {
 
+inline constexpr std::int64_t kMostRegisters = 255;  // a thread
+
 struct TileShape {
   std::int64_t block_m = 16;
   std::int64_t block_n = 64;
   std::int64_t block_k = 128;
   std::int64_t warps = 4;
   std::int64_t buffers = 3;  // K-steps in flight
+  std::int64_t held = 0;     // buffers beyond these
   bool bulk_copies = false;  // TMA: no per-warp issue limit
   bool swap_ab = false;      // weights on the row side; rows are issued in eights
   bool warp_level = false;   // mma.sync at any row count
+  std::int64_t group_m = 1;  // row blocks that take turns: an N block of each, then the next
   std::int64_t cluster = 1;  // CTAs, one above the other, that share a tile of weights: each loads a part of it for all
 };
 
@@ -41,11 +49,17 @@ struct Product {
   WeightFormat weights, activations;
 };
 
-// Bytes of on-chip memory that the tile's buffers take.
+// Bytes of on-chip memory that the tile's buffers take. As Triton compiles a pipeline of num_stages, one less is in flight;
+// asynchronous products keep reading one while the next is waited for (`held`), warp-level ones have copied it to registers.
 std::int64_t tile_shared_bytes(const TileShape& tile, WeightFormat weights, WeightFormat activations);
 // Registers a thread: 48 and two for each accumulator that it holds (measured: 64 at 16 x 64 on 4 warps, 180 at 128 x
 // 128 on 8).
 std::int64_t tile_registers(const TileShape& tile, std::int64_t warp_size);
+// The same of a tile kernel as Triton compiles it: a base, its accumulators and the addresses of its copies. Not above 255
+// only if they fit: beyond, the compiler spills.
+std::int64_t triton_registers(const Device& device, const Product& product, const TileShape& tile);
+// Asynchronous instructions multiply this tile, and no warp-level ones.
+bool multiplies_async(const Device& device, const TileShape& tile);
 
 // Steps that fit four fifths of what a CTA may hold on the chip, at least 1 and at most `most`.
 std::int64_t ring_buffers(const Device& device, const Product& product, const TileShape& tile, std::int64_t most);
@@ -54,6 +68,8 @@ void fit_buffers(const Device& device, const Product& product, TileShape& tile);
 // What a launch of the tile states, unless `prefix`.registers and `prefix`.shared_bytes are given as parameters.
 LaunchShape tile_launch(const LowerRequest& request, const Product& product, const TileShape& tile,
                         const std::string& prefix);
+LaunchShape triton_launch(const LowerRequest& request, const Product& product, const TileShape& tile,
+                          const std::string& prefix);
 
 // Rows that the matrix pipe is given for `rows` useful ones.
 std::int64_t issued_rows(const Device& device, const Product& product, const TileShape& tile, std::int64_t rows);
@@ -72,7 +88,8 @@ void split_item(ItemClass& item, const Device& device, std::int64_t split);
 
 // Adds classes and groups for the layer's active experts: one group per row block of an expert, N blocks its items. Row
 // blocks that issue equally many rows are one class with their mean of useful rows, so that alike items stay alike. A
-// cluster is whole: its last CTAs may have no rows.
+// cluster is whole: its last CTAs may have no rows. Row blocks of an expert that take turns (group_m) are one group, in
+// which the tile of weights that the first reads is there for the others.
 void add_row_blocks(Kernel& kernel, Chain& chain, const Device& device,
                     const std::vector<std::int64_t>& rows_of_experts, const Product& product, const TileShape& tile);
 

@@ -31,6 +31,9 @@ Duration duration_quantile(const std::vector<double>& picoseconds, double share)
   return Duration(std::llround(quantile(picoseconds, share)));
 }
 
+bool is_auto(const StrategyChoice& choice) { return choice.strategy == nullptr; }
+bool is_what_if(const StrategyChoice& choice) { return !is_auto(choice) && choice.strategy->what_if_of != nullptr; }
+
 // One strategy at one concurrency, sample by sample.
 class StrategySamples {
  public:
@@ -59,6 +62,7 @@ class StrategySamples {
   StrategyRow row() && {
     StrategyRow row;
     row.strategy = choice_.text;
+    row.what_if = is_what_if(choice_);
     row.implementation = fmt::format("{}", fmt::join(implementations_, " + "));
     row.in_range = in_range_ && !times_.empty();
     if (infeasible_) {
@@ -94,18 +98,20 @@ class StrategySamples {
   StrategyFigures figures_;                // means are sums until row()
 };
 
-bool is_auto(const StrategyChoice& choice) { return choice.strategy == nullptr; }
-
-// At equal medians the first named; auto only where it is faster than what it chose from.
+// At equal medians the first named; auto only where it is faster than what it chose from; a what-if where nothing else is
+// feasible.
 void mark_winner(std::vector<StrategyRow>& rows, const std::vector<StrategyChoice>& choices) {
   StrategyRow* best = nullptr;
-  for (const bool autos : {false, true}) {
+  const auto consider = [&](const auto& eligible) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const StrategyFigures* figures = rows[i].figures();
-      if (figures == nullptr || is_auto(choices[i]) != autos) continue;
+      if (figures == nullptr || !eligible(choices[i])) continue;
       if (best == nullptr || figures->time_median < best->figures()->time_median) best = &rows[i];
     }
-  }
+  };
+  consider([](const StrategyChoice& choice) { return !is_auto(choice) && !is_what_if(choice); });
+  consider(is_auto);
+  if (best == nullptr) consider(is_what_if);
   if (best != nullptr) best->winner = true;
 }
 
@@ -181,7 +187,7 @@ Verdict verdict_of(const ConcurrencyPoint& point, const std::vector<StrategyChoi
     const StrategyRow& row = point.rows[i];
     if (row.winner) {
       winner = &row;
-    } else if (row.figures() != nullptr && !is_auto(choices[i]) &&
+    } else if (row.figures() != nullptr && !is_auto(choices[i]) && !row.what_if &&
                (next == nullptr || row.figures()->time_median < next->figures()->time_median)) {
       next = &row;
     }
@@ -271,7 +277,7 @@ std::optional<std::pair<StrategyChoice, StrategyChoice>> ladder_ends(const Concu
   std::vector<std::pair<Duration, const StrategyChoice*>> feasible;
   for (std::size_t i = 0; i < point.rows.size(); ++i) {
     const StrategyFigures* figures = point.rows[i].figures();
-    if (figures == nullptr || is_auto(request.strategies[i])) continue;
+    if (figures == nullptr || is_auto(request.strategies[i]) || point.rows[i].what_if) continue;
     feasible.emplace_back(figures->time_median, &request.strategies[i]);
   }
   if (feasible.size() < 2) return std::nullopt;

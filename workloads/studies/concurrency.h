@@ -111,7 +111,8 @@ struct StrategyFigures {
 struct StrategyRow {
   std::string strategy;  // as asked for, with its parameters
   std::variant<StrategyFigures, Infeasible> result;
-  bool winner = false;         // smallest median of its concurrency
+  bool winner = false;         // smallest median of its concurrency, of kernels that exist where any is feasible
+  bool what_if = false;        // of no kernel that exists
   std::string implementation;  // whose fitted constants were used, of auto perhaps several; "": nobody's
   bool in_range = false;       // fitted, to as many tokens at least, in all samples
 

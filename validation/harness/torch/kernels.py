@@ -14,13 +14,21 @@ BATCH = ["picks", "topk", "rows_of_input"]
 @triton.jit(do_not_specialize=BATCH)
 def gg_kernel(
     a, b, c, a_scale, b_scale, rows, block_expert, n, k, picks, rows_of_input,
-    FP8: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    FP8: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
 ):  # fmt: skip
-    """c[pick] = a[pick // rows_of_input] @ b[expert].T for padded row blocks of one expert each; N fastest."""
+    """c[pick] = a[pick // rows_of_input] @ b[expert].T for padded row blocks of one expert each; N fastest, or of
+    GROUP_M row blocks each the same N block, one after another."""
     pid = tl.program_id(0)
     n_blocks = tl.cdiv(n, BLOCK_N)
-    block = pid // n_blocks
-    n0 = (pid % n_blocks) * BLOCK_N
+    if GROUP_M == 1:
+        block = pid // n_blocks
+        n0 = (pid % n_blocks) * BLOCK_N
+    else:
+        first = pid // (GROUP_M * n_blocks) * GROUP_M
+        height = tl.minimum(tl.num_programs(0) // n_blocks - first, GROUP_M)
+        within = pid % (GROUP_M * n_blocks)
+        block = first + within % height
+        n0 = within // height * BLOCK_N
     pick = tl.load(rows + block * BLOCK_M + tl.arange(0, BLOCK_M))
     valid = pick < picks
     row = pick // rows_of_input

@@ -24,6 +24,7 @@ def arguments(argv):
     parser.add_argument("--seed", type=int, default=DEFAULT_SEED)
     parser.add_argument("--budget", type=float, default=DEFAULT_BUDGET_S, metavar="SECONDS", help="no new point then")
     parser.add_argument("--append", action="store_true", help="add to the rows of OUTPUT and reuse its routed traces")
+    parser.add_argument("--tune", action="store_true", help="the grouped kernel under every tile of its space")
     parser.add_argument("--interpret", action="store_true", help="check all kernels on the CPU, no GPU")
     # A run that goes on in a new process after an error that stays with the device.
     parser.add_argument("--from-point", type=int, default=0, help=argparse.SUPPRESS)
@@ -53,6 +54,8 @@ def tiny_points():
         yield shapes.Point(even, 1, weights, "zipf:1.0", 3)
         for tokens in (60, 140, 220):  # row tiles of 32, 64 and 128
             yield shapes.Point(few, 1, weights, "uniform", tokens, stream=False)
+        groups = tuple(shapes.tile(16, 64, 128, 4, 3, group_m) for group_m in (1, 4, 32))
+        yield shapes.Point(few, 1, weights, "uniform", 60, tiles=groups)
     yield shapes.Point(odd, 1, "bf16", "same", 2)
     yield shapes.Point(half, 2, "fp8_block128", "uniform", 2)
 
@@ -79,6 +82,7 @@ def measure(options, argv):
         return EXIT_DEVICE
     import moe
     from card import Card
+    from compilation import compile_tiles
     from timing import Timer
 
     report = Report(options.output, options.budget, options.append, options.wrong, options.spent)
@@ -89,6 +93,9 @@ def measure(options, argv):
     as_key = options.provenance_key or (options.append and options.from_point == 0)
     report.provenance(fields, as_key)  # again at the end; so that an interrupted run has one
     timer = Timer(card, options.seed + options.from_point, moe.Recorder())
+    points = shapes.tuning_points(options.names) if options.tune else shapes.points(options.quick, options.names)
+    if options.tune:  # before the pool: each compiling process takes memory of the card
+        report.note(compile_tiles({(p.fp8, tuple(t.items())) for p in points[options.from_point :] for t in p.tiles}))
     pool = moe.device_pool(options.seed)
     report.note("weights filled")
     date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
@@ -96,7 +103,6 @@ def measure(options, argv):
     runner = moe.Runner(
         pool, report, options.seed, samples, timer=timer, card=card, source=card.source(date), reuse=options.append
     )
-    points = shapes.points(options.quick, options.names)
     for number, point in enumerate(points):
         if number < options.from_point:
             continue

@@ -8,7 +8,7 @@ import torch
 
 import kernels
 import shapes
-from report import row_of, told
+from report import Timing, row_of, told
 from timing import Sequence
 
 TOLERANCE = {"bf16": 0.02, "fp8_block128": 0.06}
@@ -111,13 +111,14 @@ def cut_layers(pool, point, count):
 class Routing:
     """One routed batch on the device."""
 
-    def __init__(self, picks, point, block_m, device, generator):
+    def __init__(self, picks, point, blocks_m, device, generator):
         order, place, self.groups = shapes.sort_by_expert(picks)
         topk = point.model.topk
-        rows, block_expert = shapes.pad_rows(order, self.groups, block_m)
         ints = lambda values, kind=torch.int32: torch.tensor(values, dtype=kind, device=device)  # noqa: E731
-        self.blocks = len(block_expert)
-        self.rows, self.block_expert = ints(rows), ints(block_expert)
+        self.padded = {}  # by block_m: rows, and the expert of each block of them
+        for block_m in blocks_m:
+            rows, block_expert = shapes.pad_rows(order, self.groups, block_m)
+            self.padded[block_m] = ints(rows), ints(block_expert)
         self.expert_of_pick = ints(picks)
         self.expert_index = ints(picks, torch.int64)
         self.token_by_expert = ints([p // topk for p in order], torch.int64)
@@ -162,8 +163,9 @@ class Setting:
         self.point, self.layers, self.device = point, layers, device
         active = [len(set(p)) for p in picks]
         self.active = sum(active) / len(active)
-        self.tile = shapes.grouped_tile(n / self.active, point.fp8)
-        self.routings = [Routing(p, point, self.tile["block_m"], device, generator) for p in picks]
+        self.tiles = point.tiles or (shapes.grouped_tile(n / self.active, point.fp8),)
+        blocks_m = {t["block_m"] for t in self.tiles}
+        self.routings = [Routing(p, point, blocks_m, device, generator) for p in picks]
         new = lambda *shape, kind=torch.bfloat16: torch.empty(shape, dtype=kind, device=device)  # noqa: E731
         self.x = new(point.tokens, m.hidden)
         self.x.uniform_(-1.7, 1.7, generator=generator)
@@ -239,7 +241,9 @@ class Runner:
 
     def candidates(self, s):
         """By implementation: the whole block first, then its stages."""
-        result = [self.grouped(s)]
+        result = [self.grouped(s, tile) for tile in s.tiles]
+        if s.point.tiles:
+            return result
         if s.point.stream:
             result.append(self.stream(s))
         if not s.point.fp8:
@@ -276,25 +280,26 @@ class Runner:
 
         return launch
 
-    def grouped(self, s):
-        point, m, t, fp8 = s.point, s.point.model, s.tile, s.point.fp8
+    def grouped(self, s, t):
+        point, m, fp8 = s.point, s.point.model, s.point.fp8
 
         def gemm(i, up):
-            r, layer = s.routing(i), s.layer(i)
+            layer = s.layer(i)
+            rows, block_expert = s.routing(i).padded[t["block_m"]]
             n, k = (2 * point.intermediate, m.hidden) if up else (m.hidden, point.intermediate)
             weights, scale = (layer.up, layer.up_scale) if up else (layer.down, layer.down_scale)
             inputs = (s.x8 if fp8 else s.x) if up else (s.h8 if fp8 else s.h)
             input_scale = (s.x_scale if up else s.h_scale) if fp8 else inputs
             self.recorder.launch(
                 kernels.gg_kernel,
-                (r.blocks * -(-n // t["block_n"]),),
+                (len(block_expert) * -(-n // t["block_n"]),),
                 inputs,
                 weights,
                 s.gate_up if up else s.y,
                 input_scale,
                 scale,
-                r.rows,
-                r.block_expert,
+                rows,
+                block_expert,
                 n,
                 k,
                 point.picks,
@@ -303,6 +308,7 @@ class Runner:
                 BLOCK_M=t["block_m"],
                 BLOCK_N=t["block_n"],
                 BLOCK_K=t["block_k"],
+                GROUP_M=t.get("group_m", 1),
                 num_warps=t["num_warps"],
                 num_stages=t["num_stages"],
             )
@@ -313,7 +319,9 @@ class Runner:
             "gemm2": lambda i: gemm(i, False),
             "combine": self.combine(s, by_expert=False),
         }
-        return self.block(s, "grouped_gemm", {"name": "triton-grouped", **t}, stages, activations=point.weights)
+        wanted = ("gemm1", "gemm2") if point.tiles else None  # the others do not depend on the tile
+        implementation = {"name": "triton-grouped", **t}
+        return self.block(s, "grouped_gemm", implementation, stages, wanted=wanted, activations=point.weights)
 
     def stream(self, s):
         point, m, fp8 = s.point, s.point.model, s.point.fp8
@@ -451,7 +459,7 @@ class Runner:
         """Candidates whose whole block is right; the others are refused with their stages."""
         references, good = {}, []
         for block in self.candidates(s):
-            name = f"{s.point} {block[0].implementation['name']}"
+            name = f"{s.point} {told_tile(block[0].implementation)}"
             try:
                 error = self.error_of(s, block[0], references)
             except Exception as problem:  # one implementation must not cost the others
@@ -461,7 +469,7 @@ class Runner:
             interpreted_fp8 = s.point.fp8 and self.device.type == "cpu"
             if error <= (INTERPRETED_FP8_TOLERANCE if interpreted_fp8 else TOLERANCE[s.point.weights]):  # a NaN fails
                 good += block
-                if s.point.tokens == 1 or not self.timer:
+                if not self.timer or (s.point.tokens == 1 and not s.point.tiles):
                     self.report.note(f"{name}: relative error {error:.2e}")
             else:
                 self.report.refuse(f"{name}: relative error {error:.2e}")
@@ -482,16 +490,35 @@ class Runner:
         sequences = [Sequence(c.launch, len(s.routings), c.nodes) for c in good]
         results = self.timer.run(sequences, self.samples, self.long_us)
         for candidate, timing in zip(good, results):
-            name = candidate.implementation["name"]
+            name = told_tile(candidate.implementation)
             if isinstance(timing, Exception):
                 self.report.refuse(f"{point} {name} {candidate.stage}: {told(timing)}")
                 continue
             row = row_of(self.card.label(), point, s.trace, s.active, candidate, timing, self.source)
             self.report.line(row)
-            if candidate.stage == "total" and (point.tokens <= 4 or point.tokens >= 64):
+            if candidate.stage == "total" and not point.tiles and (point.tokens <= 4 or point.tokens >= 64):
                 rate = s.active * point.expert_bytes / timing.us / 1e6
                 self.report.summary.append(f"{str(point):<44} {name:<24} {timing.us:>10.2f} us {rate:>6.2f} TB/s")
+        if point.tiles:
+            self.sum_up_tiles(point, good, results)
         self.report.note(f"{point}: {self.report.rows - before} rows")
+
+    def sum_up_tiles(self, point, good, results):
+        timed = zip(good, results)
+        totals = sorted(
+            (t.us, told_tile(c.implementation)) for c, t in timed if isinstance(t, Timing) and c.stage == "total"
+        )
+        if totals:
+            (least, best), (most, worst) = totals[0], totals[-1]
+            self.report.summary.append(
+                f"{point}: {len(totals)} tiles, {least:.2f} us ({best}) to {most:.2f} us ({worst})"
+            )
+
+
+def told_tile(implementation):
+    """Its name, with the tile's numbers of a grouped kernel: BM/BN/BK, warps, stages, GROUP_M."""
+    numbers = [str(v) for k, v in implementation.items() if k != "name" and isinstance(v, int)]
+    return " ".join([implementation["name"], "/".join(numbers)]).strip()
 
 
 def with_everything(point):

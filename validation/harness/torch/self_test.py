@@ -99,6 +99,36 @@ class Rows(unittest.TestCase):
         self.assertEqual(shapes.grouped_tile(500, True), wide)
 
 
+class TileSpaces(unittest.TestCase):
+    def test_distinct_and_feasible(self):
+        for fp8 in (False, True):
+            space = shapes.tile_space(fp8)
+            self.assertEqual(len({tuple(t.items()) for t in space}), len(space))
+            self.assertGreaterEqual(len(space), 50)
+            for t in space:
+                self.assertLessEqual(shapes.shared_bytes(t, fp8), shapes.MOST_SHARED_BYTES)
+                if fp8:
+                    self.assertEqual((t["block_k"], 128 % t["block_n"]), (128, 0))
+
+    def test_what_the_stacks_take_without_a_file_is_in_it(self):
+        wide, narrow = shapes.tile_space(False), shapes.tile_space(True)
+        for t in ((16, 64, 128, 4, 4), (32, 64, 128, 4, 3), (64, 128, 64, 8, 3), (16, 32, 64, 4, 3)):
+            self.assertIn(shapes.tile(*t), wide)
+        self.assertIn(shapes.tile(64, 64, 32, 4, 3, 8), wide)
+        for t in ((16, 128, 128, 4, 3), (16, 128, 128, 4, 3, 32), (64, 128, 128, 4, 3, 32)):
+            self.assertIn(shapes.tile(*t), narrow)
+
+    def test_shared_bytes_as_compiled(self):
+        self.assertEqual(shapes.shared_bytes(shapes.tile(16, 64, 128, 4, 4), False), 61_440)
+        self.assertEqual(shapes.shared_bytes(shapes.tile(128, 128, 64, 8, 4), False), 131_072)
+
+    def test_points_of_named_models(self):
+        points = shapes.tuning_points(["mixtral-8x7b"])
+        self.assertEqual([p.tokens for p in points], [1, 4, 16, 64, 256])
+        self.assertTrue(all(p.tiles and not p.stream for p in points))
+        self.assertEqual(len(shapes.tuning_points()), 15)
+
+
 class Slopes(unittest.TestCase):
     def test_replay_cost_is_not_in_the_slope(self):
         timing = report.Timing()

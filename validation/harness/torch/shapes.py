@@ -3,6 +3,7 @@
 import array
 import ast
 import heapq
+import itertools
 import math
 import random
 import sys
@@ -54,6 +55,7 @@ class Point:
     stream: bool = True
     gather: bool = False
     loop: bool = False
+    tiles: tuple = ()  # of the grouped kernel, which then runs alone; (): its own rule
 
     @property
     def fp8(self):
@@ -110,6 +112,59 @@ def points(quick, names=None):
         sweep((mixtral, qwen3), 1, "uniform", (256, 1024), False)
         sweep(MODELS, 1, "same", (4, 16), False)
         sweep((qwen3,), 8, "uniform", few, False)
+    return result
+
+
+TUNED = (("qwen3-30b", "bf16"), ("mixtral-8x7b", "bf16"), ("qwen3.5-397b", "fp8_block128"))
+TUNED_TOKENS = (1, 4, 16, 64, 256)
+MOST_SHARED_BYTES = 232_448  # of a Hopper CTA
+ASYNC_ROWS = 64  # row tiles from here on are multiplied by warp groups
+ACCUMULATORS_OF_THREAD = 128
+
+
+def tile(block_m, block_n, block_k, warps, stages, group_m=1):
+    keys = ("block_m", "block_n", "block_k", "num_warps", "num_stages", "group_m")
+    return dict(zip(keys, (block_m, block_n, block_k, warps, stages, group_m)))
+
+
+def shared_bytes(t, fp8):
+    """As Triton 3.6 compiles the grouped kernel for Hopper: tiles of warp groups hold a buffer more."""
+    step = t["block_k"] * (t["block_m"] + t["block_n"]) * (1 if fp8 else 2)
+    return step * (t["num_stages"] if t["block_m"] >= ASYNC_ROWS else t["num_stages"] - 1)
+
+
+def tile_space(fp8):
+    """Tiles of the grouped kernel to search: a regular part of the spaces that vLLM's and SGLang's benchmark_moe.py
+    search, and what both take without a tuned file. fp8: one scale an N block and K-step, hence at most 128 of each."""
+    result = []
+    for m, n in itertools.product((16, 32, 64, 128), (32, 64, 128) if fp8 else (32, 64, 128, 256)):
+        for k, warps, stages in itertools.product((SCALE_BLOCK,) if fp8 else (64, 128, 256), (4, 8), (2, 3, 4, 5)):
+            outer = stages in (2, 5) and not (m == 16 and warps == 4 and k == 128 and n <= 128)
+            idle = warps == 8 and m * n < (2048 if fp8 else 4096) and n < 128
+            deep = m >= 32 and k > 128 or m >= 128 and k > 64 and not fp8
+            if outer or idle or deep or m >= 32 and n == 32 and not fp8:
+                continue
+            if m * n / (32 * warps) <= ACCUMULATORS_OF_THREAD:
+                result.append(tile(m, n, k, warps, stages))
+    if fp8:
+        grouped = (16, 128, 128, 4, 3), (64, 128, 128, 4, 3), (64, 64, 128, 4, 3), (128, 128, 128, 8, 3)
+        result += [tile(*t, group_m) for t in grouped for group_m in (16, 32)]
+    else:
+        grouped = (16, 64, 128, 4, 4), (32, 64, 128, 4, 3), (64, 128, 64, 4, 3), (64, 128, 64, 8, 3), (128, 128, 64, 8, 3)
+        result += [tile(*t, group_m) for t in grouped for group_m in (16, 64)]
+        result += [tile(64, 64, 32, 4, 3), tile(64, 64, 32, 4, 3, 8)]
+    return [t for t in result if shared_bytes(t, fp8) <= MOST_SHARED_BYTES]
+
+
+def tuning_points(names=None):
+    """The grouped kernel under every tile of its space, a model at a time."""
+    models = {m.name: m for m in MODELS}
+    result = []
+    for name, weights in TUNED:
+        space = tuple(tile_space(weights == "fp8_block128"))
+        for tokens in TUNED_TOKENS if names is None or name in names else ():
+            stages = tokens in (1, 16, 256)
+            result.append(Point(models[name], 1, weights, "uniform", tokens, stages, stream=False, tiles=space))
     return result
 
 

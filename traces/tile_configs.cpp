@@ -1,4 +1,4 @@
-#include "traces/importers/tile_configs.h"
+#include "traces/tile_configs.h"
 
 #include <fmt/format.h>
 
@@ -23,11 +23,8 @@ struct Named {
   const char* key;  // in a file
   const char* parameter;
 };
-constexpr Named kNames[] = {{"BLOCK_SIZE_M", "block_m"},
-                            {"BLOCK_SIZE_N", "block_n"},
-                            {"BLOCK_SIZE_K", "block_k"},
-                            {"num_warps", "num_warps"},
-                            {"num_stages", "num_stages"}};
+constexpr Named kNames[] = {{"BLOCK_SIZE_M", "block_m"}, {"BLOCK_SIZE_N", "block_n"}, {"BLOCK_SIZE_K", "block_k"},
+                            {"GROUP_SIZE_M", "group_m"}, {"num_warps", "num_warps"},  {"num_stages", "num_stages"}};
 
 // The text between `key` and the next comma; nullopt when the name has no such key.
 std::optional<std::string> field(const std::string& name, const std::string& key) {
@@ -50,6 +47,14 @@ std::string with_underscores(std::string text) {
   return text;
 }
 
+// The name by which the driver, and hence the stacks, know a device: of its aliases the one in words.
+std::optional<std::string> driver_name(const HardwareModel& hardware) {
+  for (const std::string& alias : hardware.aliases) {
+    if (alias.find(' ') != std::string::npos) return with_underscores(alias);
+  }
+  return std::nullopt;
+}
+
 // "" when the name's formats are none of ours.
 std::string weights_of(const std::string& name) {
   const std::optional<std::string> dtype = field(name, ",dtype=");
@@ -60,6 +65,41 @@ std::string weights_of(const std::string& name) {
 }
 
 }  // namespace
+
+std::string tile_file_name(const TileFile& file, const HardwareModel& hardware, TileStack stack) {
+  const std::optional<std::string> device = driver_name(hardware);
+  if (!device) {
+    throw InputError({"--out", "", fmt::format("device '{}'", hardware.name),
+                      "a device whose file has the driver's name for it among its aliases, as in \"NVIDIA H200\"", ""});
+  }
+  const std::string weights = format_name(file.weights);
+  std::string format;
+  if (weights == "fp8_block128") {
+    format = fmt::format(",dtype=fp8_w8a8,block_shape=[128,{}128]", stack == TileStack::kSglang ? " " : "");
+  } else if (weights == "fp8") {
+    format = ",dtype=fp8_w8a8";
+  } else if (weights != "bf16" && weights != "fp16") {
+    throw InputError({"--out", "", fmt::format("weights {}", weights),
+                      "bf16, fp16, fp8 or fp8_block128: the stacks' Triton kernel has files for these", ""});
+  }
+  return fmt::format("E={},N={},device_name={}{}.json", file.experts, file.width, *device, format);
+}
+
+std::string tile_file_text(const TileFile& file) {
+  std::string text = "{";
+  for (const auto& [tokens, tile] : file.tiles) {
+    text += fmt::format("{}\n    \"{}\": {{", tokens == file.tiles.begin()->first ? "" : ",", tokens);
+    const char* separator = "";
+    for (const Named& named : kNames) {
+      const auto value = tile.find(named.parameter);
+      if (value == tile.end()) continue;
+      text += fmt::format("{}\n        \"{}\": {}", separator, named.key, value->second);
+      separator = ",";
+    }
+    text += "\n    }";
+  }
+  return text + "\n}\n";
+}
 
 TileConfigs::TileConfigs(const std::string& folder, const HardwareModel& hardware) {
   std::error_code error;
