@@ -25,12 +25,14 @@ struct ValidateFlags {
   std::string format = "table";
   bool vary_assumed = false;
   bool leave_one_out = false;
+  bool coverage = false;
   std::optional<std::string> leave_out;
 };
 
 CommandResult validate_micro(const ValidateFlags& flags) {
   const OutputFormat format = FormatFlag{flags.format}.parse();
   if (flags.vary_assumed) throw InputError({"--vary-assumed", "", "--kind micro", "--kind moe", ""});
+  if (flags.coverage) throw InputError({"--coverage", "", "--kind micro", "--kind moe", ""});
   if (flags.calibration.file) {
     throw InputError({"--calibration", "", "--kind micro", "--kind moe: an overlay is of its kernels", ""});
   }
@@ -77,6 +79,14 @@ std::vector<std::string> fitted_notes(const MeasuredRows& measured, const Calibr
   return notes;
 }
 
+// Intervals come from an overlay that knows residuals of rows left out of its fit.
+void check_coverage(const std::optional<Calibration>& calibration) {
+  if (calibration && !calibration->residuals.held_out.empty()) return;
+  throw InputError({"--coverage", "",
+                    calibration ? fmt::format("{} without held-out residuals", calibration->file) : "no overlay",
+                    "an overlay that `moesim calibrate --leave-one-out` wrote, or --leave-one-out", ""});
+}
+
 CommandResult validate(const ValidateFlags& flags) {
   if (flags.rows.micro()) return validate_micro(flags);
   const EvaluationView& view = find_evaluation_view(flags.format);
@@ -86,6 +96,7 @@ CommandResult validate(const ValidateFlags& flags) {
   const std::optional<LeaveOut> leave_out = parse_leave_out(flags);
   const MeasuredRows measured = flags.rows.load(flags.hardware);
   const std::optional<Calibration> calibration = leave_out ? std::nullopt : flags.calibration.load(measured.hardware);
+  if (flags.coverage && !leave_out) check_coverage(calibration);
 
   Progress progress;
   const auto fitting = [&](std::size_t done, std::size_t all) { progress.show(done, all, "fitting"); };
@@ -93,13 +104,15 @@ CommandResult validate(const ValidateFlags& flags) {
   EvaluationReport report;
   if (leave_out) {
     report = left_out_report(measured, flags.hardware.overrides, *leave_out,
-                             evaluate_left_out(measured.rows, measured.file(), measured.hardware, *leave_out, fitting));
+                             evaluate_left_out(measured.rows, measured.file(), measured.hardware,
+                                               {.what = *leave_out, .coverage = flags.coverage, .progress = fitting}));
   } else {
     report = report_on(measured, flags.hardware.overrides);
     report.calibrated = calibration.has_value();
     report.calibration = calibration ? calibration_name(*calibration, measured.hardware) : "uncalibrated";
     if (calibration) report.notes = fitted_notes(measured, *calibration);
     if (calibration) options.calibration = &*calibration;
+    options.coverage = flags.coverage;
     options.progress = [&](std::size_t done, std::size_t all) { progress.show(done, all); };
     report.evaluation = evaluate(measured.rows, measured.file(), measured.hardware, options);
   }
@@ -120,6 +133,9 @@ std::function<CommandResult()> define(FlagSet& set) {
          "Fit anew and predict each model's rows by constants fitted to the other models");
   set.value("--leave-out", "model|shard", flags->leave_out,
             "As --leave-one-out; or rows with tp or ep above 1 by constants fitted to whole models");
+  set.on("--coverage", flags->coverage,
+         "Also how many rows lie within the p5 to p95 of the overlay; of --leave-one-out always, of rows by the other "
+         "models'");
   set.on("--vary-assumed", flags->vary_assumed, "Also the errors with each assumed constant 30 % lower and higher");
   flags->hardware.add(set);
   flags->calibration.add(set);

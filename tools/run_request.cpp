@@ -14,7 +14,6 @@
 namespace moesim {
 namespace {
 
-constexpr const char* kDefaultConcurrency = "1,2,3,4,8,16,32,64";
 constexpr std::int64_t kDefaultSamples = 8;
 constexpr std::int64_t kDefaultStepSamples = 1;  // each MoE layer has a routing of its own
 constexpr std::int64_t kMostContext = 100'000'000;
@@ -130,7 +129,7 @@ void RequestFlags::add(FlagSet& set) {
   set.value("--model", "NAME|PATH", model, "A name from `moesim models`, or a Hugging Face config.json");
   set.value("--device", "NAME|PATH", device, "A name from `moesim devices`, or a device file");
   set.value("--concurrency", "LIST", concurrency,
-            fmt::format("Tokens of a decode step, as in 1,2,8-16 [default: {}]", kDefaultConcurrency));
+            fmt::format("Tokens of a decode step, as in 1,2,8-16 [default: {}]", usual_concurrency));
   set.repeated("--strategy", "LIST", strategies,
                "Names with parameters, as in grouped_gemm:block_m=32,stream_gemv:implementation=NAME (of the overlay); "
                "all; auto [default: all]");
@@ -164,7 +163,7 @@ void RequestFlags::add(FlagSet& set) {
 ConcurrencyRequest request_of(const RequestFlags& flags) {
   ConcurrencyRequest request;
   request.tool_version = kVersion;
-  request.concurrencies = parse_concurrencies(flags.concurrency.value_or(kDefaultConcurrency));
+  request.concurrencies = parse_concurrencies(flags.concurrency.value_or(flags.usual_concurrency));
   request.hardware = flags.hardware.load(flags.device);
   request.strategies = parse_strategies(flags.strategies.empty() ? std::vector<std::string>{"all"} : flags.strategies,
                                         request.hardware.grid);

@@ -17,6 +17,7 @@ struct RequestFlags {
   std::string model = "qwen3.5-397b-a17b-fp8";
   std::string device = "h200";
   std::optional<std::string> concurrency, samples;
+  std::string usual_concurrency = "1,2,3,4,8,16,32,64";  // where none is given
   std::vector<std::string> strategies;
   std::string scope = "moe_layer";
   std::string launch = "graph";

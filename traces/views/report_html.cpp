@@ -14,9 +14,9 @@ namespace moesim {
 namespace {
 
 // In the order in which they run: what is used at load stands before its user.
-constexpr std::array kScripts = {"kit.js",          "figure.js",     "time_chart.js",     "attribution_chart.js",
-                                 "ladder_chart.js", "rows_chart.js", "timeline_chart.js", "tables.js",
-                                 "report.js"};
+constexpr std::array kScripts = {"kit.js",          "figure.js",     "time_chart.js",        "attribution_chart.js",
+                                 "ladder_chart.js", "rows_chart.js", "sensitivity_chart.js", "timeline_chart.js",
+                                 "tables.js",       "report.js"};
 
 std::string_view file(std::string_view name) {
   const std::span<const EmbeddedFile> files = report_files();
