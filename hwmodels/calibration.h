@@ -1,8 +1,8 @@
 // A calibration overlay: constants that belong to implementations of strategies, fitted to kernels that ran on the device.
 //
 // The device file holds what no MoE kernel was needed for; this holds the few numbers per implementation that no microbenchmark gives
-// (what its code does at its start, how many steps its pipeline really keeps in flight), each with its standard error, and how wrong
-// predictions were on rows that the fit had not seen. hwmodels passes the constants through as named quantities;
+// (what its code does at its start, how many steps its pipeline really keeps in flight), each with its standard error and its
+// correlation with the others, and how wrong predictions were on rows that the fit had not seen, and without any fit. hwmodels passes the constants through as named quantities;
 // workloads/strategies reads them.
 #pragma once
 
@@ -12,10 +12,10 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "hwmodels/hardware_model.h"
+#include "hwmodels/residuals.h"
 
 namespace moesim {
 
@@ -26,10 +26,6 @@ struct FittedConstant {
   double value = 0;
   double relative_error = 0;  // standard error of its logarithm
 };
-
-// Bands of tokens, by which errors are told apart.
-inline constexpr std::array<std::string_view, 4> kTokenBands = {"1-8", "9-64", "65-1024", "1025+"};
-std::size_t token_band(std::int64_t tokens);  // index of kTokenBands
 
 struct HeldOutError {  // |error| in %, rows of models left out of the fit
   std::int64_t rows = 0;
@@ -44,11 +40,15 @@ struct Implementation {
   std::int64_t rows = 0;         // of the fit
   std::int64_t most_tokens = 0;  // of the fit: beyond, predictions are outside the calibrated range
   std::map<std::string, FittedConstant> constants;
+  // Of the constants' logarithms, in their order: the lower triangle without the diagonal, row by row. Empty: not known.
+  std::vector<double> correlation;
   std::string no_fit;  // why it has no constants although it was measured; "": it has some
   HeldOutError held_out;
   std::array<HeldOutError, kTokenBands.size()> held_out_by_band{};  // rows 0: nothing known
 
   [[nodiscard]] ImplementationConstants values() const;
+  // With one constant at another value, no lower than it can be.
+  [[nodiscard]] Implementation with(const std::string& constant, double value) const;
 };
 
 struct FittedData {
@@ -64,6 +64,7 @@ struct Calibration {
   std::string date;                  // of the fit; "": not stated
   std::vector<std::string> models;
   std::vector<Implementation> implementations;
+  ResidualRecord residuals;
   std::string file, hash;  // it was read from
 
   // By name and weights; nullptr when it is not known.
@@ -78,6 +79,12 @@ Calibration load_calibration(const std::string& path);
 Calibration parse_calibration(const std::string& text, const std::string& file_name);
 // The overlay that comes with moesim for the device of this name (calibrations/NAME.json), if there is one.
 std::optional<Calibration> calibration_of_device(const std::string& device);
+// What stands in where a device has no overlay: residuals without a fit on a device that has one, and that device.
+struct ReferenceResiduals {
+  std::string device;
+  ResidualRecord residuals;
+};
+std::optional<ReferenceResiduals> reference_residuals();
 // What an output names it: file, hash, date, and whether it was fitted with this very device file.
 std::string calibration_name(const Calibration& calibration, const HardwareModel& hardware);
 // The overlay as a file: same value, same bytes.

@@ -99,6 +99,8 @@ struct Constant {
   double value = 0;  // in the base unit of its dimension (parse_quantity.h)
   SourceKind kind = SourceKind::kAssumed;
   std::string source;
+  std::optional<double> uncertainty =
+      std::nullopt;  // share of the value, either way, as the file states it (uncertainty.h)
 };
 
 struct HardwareModel {

@@ -21,6 +21,7 @@ constexpr std::string_view kSchema = "moesim.device/1";
 constexpr std::string_view kExtension = ".json";
 constexpr std::int64_t kMaxFileBytes = 1 << 20;
 constexpr const char* kOverrideFlag = "--set";
+constexpr double kMostUncertainty = 0.9;  // of a constant, as a share: beyond, its lower end would be nothing
 
 // What a device file may call its sources; kFitted and kOverride come from elsewhere.
 constexpr SourceKind kFileKinds[] = {SourceKind::kDatasheet, SourceKind::kPublished, SourceKind::kMicrobenchmark,
@@ -107,13 +108,14 @@ Grid parse_grid(const JsonView& root) {
 }
 
 Constant parse_constant(const JsonView& view, const HwEntry& entry) {
-  view.only_keys({"value", "kind", "source"});
+  view.only_keys({"value", "kind", "source", "uncertainty"});
   Constant constant;
   const JsonView value = view.at("value");
   constant.value = parse_value(value, entry);
   require_valid(entry, constant.value, value.file(), value.pointer());
   constant.kind = parse_kind(view.at("kind"));
   constant.source = parse_text(view.at("source"));
+  if (view.has("uncertainty")) constant.uncertainty = view.at("uncertainty").as_double(0, kMostUncertainty);
   return constant;
 }
 

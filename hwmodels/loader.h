@@ -3,7 +3,8 @@
 // File: one object {"schema": "moesim.device/1", "name", "title", "vendor", "architecture", "unit_name", "aliases": [],
 // "notes", and nested objects of constants: "hbm": {"bandwidth": {"value": "4.8 TB/s", "kind": "datasheet",
 // "source": "..."}}}. Dimensionless constants have a JSON number as value. Kind is one of datasheet, published,
-// microbenchmark, assumed; the source may not be empty. Unknown, duplicate, misspelt keys and numbers out of range are
+// microbenchmark, assumed; the source may not be empty; "uncertainty": 0.1 says that p5 and p95 lie 10 % lower and higher
+// (absent: what is usual for the kind, uncertainty.h). Unknown, duplicate, misspelt keys and numbers out of range are
 // errors that name file, pointer and the nearest known key.
 #pragma once
 

@@ -5,6 +5,7 @@
 
 #include "hwmodels/loader.h"
 #include "hwmodels/schema.h"
+#include "hwmodels/uncertainty.h"
 #include "sim/io/input_error.h"
 #include "tools/command_line.h"
 #include "tools/listing.h"
@@ -73,13 +74,15 @@ Listing show_device(const HardwareModel& hardware) {
       {{"notes", "notes"}, hardware.notes},        {{"calibration", "calibration"}, calibration_fact(hardware)}};
   listing.csv_facts = 2;
   listing.rows_key = "constants";
-  listing.columns = {
-      {"path", "constant"}, {"value", "value"}, {"kind", "kind"}, {"meaning", "meaning"}, {"source", "source"}};
+  listing.columns = {{"path", "constant"}, {"value", "value"},     {"kind", "kind"},    {"p5", "p5"},
+                     {"p95", "p95"},       {"meaning", "meaning"}, {"source", "source"}};
   for (const HwEntry& entry : hw_schema()) {
     const std::optional<Constant>& constant = hardware.constants[static_cast<std::size_t>(entry.id)];
     if (!constant) continue;
+    const ConstantRange range = constant_range(*constant, entry);
     listing.rows.push_back({entry.path, format_quantity(constant->value, entry.dimension),
-                            source_kind_name(constant->kind), entry.meaning, constant->source});
+                            source_kind_name(constant->kind), format_quantity(range.low, entry.dimension),
+                            format_quantity(range.high, entry.dimension), entry.meaning, constant->source});
   }
   return listing;
 }

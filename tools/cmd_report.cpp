@@ -1,16 +1,21 @@
 // moesim report: what `run` simulates, as one HTML file to look at.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
+#include <optional>
 #include <sstream>
+#include <utility>
 
 #include "sim/io/input_error.h"
 #include "tools/command_line.h"
 #include "tools/output_file.h"
 #include "tools/progress.h"
 #include "tools/run_request.h"
+#include "tools/sensitivity_flags.h"
 #include "traces/measurement.h"
 #include "traces/views/report_html.h"
+#include "workloads/studies/uncertainty.h"
 
 namespace moesim {
 namespace {
@@ -22,6 +27,8 @@ struct ReportFlags {
   RequestFlags request;
   std::string out = "report.html";
   std::vector<std::string> measured;
+  bool uncertainty = false, sensitivity = false;
+  SensitivityFlags of_sensitivity;
 };
 
 MeasuredPoints read_measured(const std::vector<std::string>& paths, const ConcurrencyRequest& request) {
@@ -63,7 +70,21 @@ std::vector<std::vector<MemoryRate>> hear_memory(const ConcurrencyRequest& reque
   return rates;
 }
 
+// At the first concurrency at which anything is feasible; of strategies by name, since auto is one of them.
+ConcurrencyRequest first_feasible(ConcurrencyRequest request, const ConcurrencyStudy& study) {
+  const auto found = std::find_if(study.points.begin(), study.points.end(), [](const ConcurrencyPoint& point) {
+    return std::any_of(point.rows.begin(), point.rows.end(), [](const StrategyRow& row) { return row.figures(); });
+  });
+  request.concurrencies = {found->concurrency};
+  std::erase_if(request.strategies, [](const StrategyChoice& choice) { return choice.strategy == nullptr; });
+  if (request.strategies.empty()) {
+    throw InputError({"--sensitivity", "", "--strategy auto alone", "strategies by name", ""});
+  }
+  return request;
+}
+
 CommandResult report(const ReportFlags& flags) {
+  if (!flags.sensitivity) flags.of_sensitivity.refuse_without("--sensitivity");
   ConcurrencyRequest request = request_of(flags.request);
   request.explain = true;
   request.all_kernels = request.options.scope != Scope::kStep && request.concurrencies.size() <= kMostDetailed;
@@ -71,14 +92,24 @@ CommandResult report(const ReportFlags& flags) {
   OutputFile file(flags.out, "--out");
   Progress progress;
   request.progress = [&](std::size_t done, std::size_t all) { progress.show(done, all); };
-  const ConcurrencyStudy study = run_concurrency_study(request);
+  ConcurrencyStudy study = run_concurrency_study(request);
   if (!study.feasible()) return infeasible_result(study);
+  if (flags.uncertainty) {
+    add_uncertainty(request, study, [&](std::size_t done, std::size_t all) { progress.show(done, all, "error bars"); });
+  }
+  std::optional<SensitivityStudy> sensitivity;
+  if (flags.sensitivity) {
+    sensitivity = run_sensitivity_study(flags.of_sensitivity.request(
+        first_feasible(request, study),
+        [&](std::size_t done, std::size_t all) { progress.show(done, all, "sensitivity"); }));
+  }
   std::ostringstream page;
   write_report_html({.request = request,
                      .study = study,
                      .ladders = climb_ladders(request, study),
                      .measured = measured,
-                     .memory_rates = hear_memory(request, study)},
+                     .memory_rates = hear_memory(request, study),
+                     .sensitivity = std::move(sensitivity)},
                     page);
   file.write(page.str());
   return {.output = fmt::format("{}\n", flags.out), .complaint = ""};
@@ -90,6 +121,10 @@ std::function<CommandResult()> define(FlagSet& set) {
   set.value("--out", "FILE", flags->out, "The page: one file that needs no network");
   set.repeated("--measured", "FILE", flags->measured,
                "Measured times (JSON Lines): those of this very layer are shown");
+  set.on("--uncertainty", flags->uncertainty, "Also error bars, as run --uncertainty has them");
+  set.on("--sensitivity", flags->sensitivity,
+         "Also what the result hangs on, at the first concurrency (takes a run per constant)");
+  flags->of_sensitivity.add(set);
   return [flags] { return report(*flags); };
 }
 
@@ -98,6 +133,7 @@ std::function<CommandResult()> define(FlagSet& set) {
 constinit const Command kReportCommand = {
     "report", "What run simulates, as one HTML page with charts",
     "  moesim report --model qwen3.5-397b-a17b-fp8 --device h200 --out report.html\n"
+    "  moesim report --strategy grouped_gemm,stream_gemv --concurrency 1,8 --samples 2 --uncertainty --sensitivity\n"
     "  moesim report --concurrency 1-8 --ladder grouped_gemm_persistent,stream_gemv\n"
     "  moesim report --model mixtral-8x7b --scope expert_ffn --measured measurements.jsonl",
     define};

@@ -190,7 +190,8 @@ std::function<CommandResult()> define(FlagSet& set) {
   set.value("--min-gain", "PERCENT", flags->min_gain,
             "Deviate from the default only where that saves so much of its time: a search over-fits a model's errors");
   set.value("--out", "FOLDER", flags->out, "Also write the file that vLLM or SGLang reads, named as they name it");
-  flags->request.add_of_layer(set, kDefaultTokens, kDefaultSamples);
+  flags->request.usual_concurrency = kDefaultTokens;
+  flags->request.add_of_layer(set, kDefaultSamples);
   flags->format.add(set);
   return [flags] { return tune(*flags); };
 }

@@ -29,6 +29,7 @@ struct ValidateFlags {
   std::string format = "table";
   bool vary_assumed = false;
   bool leave_one_out = false;
+  bool coverage = false;
   std::optional<std::string> leave_out;
   std::optional<std::string> compare;
   bool tiles = false;
@@ -38,6 +39,7 @@ CommandResult validate_micro(const ValidateFlags& flags) {
   const OutputFormat format = FormatFlag{flags.format}.parse();
   if (flags.vary_assumed) throw InputError({"--vary-assumed", "", "--kind micro", "--kind moe", ""});
   if (flags.compare) throw InputError({"--compare-strategies", "", "--kind micro", "--kind moe", ""});
+  if (flags.coverage) throw InputError({"--coverage", "", "--kind micro", "--kind moe", ""});
   if (flags.calibration.file) {
     throw InputError({"--calibration", "", "--kind micro", "--kind moe: an overlay is of its kernels", ""});
   }
@@ -169,6 +171,14 @@ CommandResult validate_tiles(const ValidateFlags& flags) {
   return {.output = out.str(), .complaint = ""};
 }
 
+// Intervals come from an overlay that knows residuals of rows left out of its fit.
+void check_coverage(const std::optional<Calibration>& calibration) {
+  if (calibration && !calibration->residuals.held_out.empty()) return;
+  throw InputError({"--coverage", "",
+                    calibration ? fmt::format("{} without held-out residuals", calibration->file) : "no overlay",
+                    "an overlay that `moesim calibrate --leave-one-out` wrote, or --leave-one-out", ""});
+}
+
 CommandResult validate(const ValidateFlags& flags) {
   if (flags.tiles && flags.rows.micro()) throw InputError({"--tiles", "", "--kind micro", "--kind moe", ""});
   if (flags.rows.micro()) return validate_micro(flags);
@@ -185,6 +195,7 @@ CommandResult validate(const ValidateFlags& flags) {
   std::optional<Compared> compared;
   if (flags.compare) compared = parse_compared(*flags.compare, flags.format, measured.hardware.grid);
   const std::optional<Calibration> calibration = leave_out ? std::nullopt : flags.calibration.load(measured.hardware);
+  if (flags.coverage && !leave_out) check_coverage(calibration);
 
   Progress progress;
   const auto fitting = [&](std::size_t done, std::size_t all) { progress.show(done, all, "fitting"); };
@@ -192,13 +203,15 @@ CommandResult validate(const ValidateFlags& flags) {
   EvaluationReport report;
   if (leave_out) {
     report = left_out_report(measured, flags.hardware.overrides, *leave_out,
-                             evaluate_left_out(measured.rows, measured.file(), measured.hardware, *leave_out, fitting));
+                             evaluate_left_out(measured.rows, measured.file(), measured.hardware,
+                                               {.what = *leave_out, .coverage = flags.coverage, .progress = fitting}));
   } else {
     report = report_on(measured, flags.hardware.overrides);
     report.calibrated = calibration.has_value();
     report.calibration = calibration ? calibration_name(*calibration, measured.hardware) : "uncalibrated";
     if (calibration) report.notes = fitted_notes(measured, *calibration);
     if (calibration) options.calibration = &*calibration;
+    options.coverage = flags.coverage;
     options.progress = [&](std::size_t done, std::size_t all) { progress.show(done, all); };
     report.evaluation = evaluate(measured.rows, measured.file(), measured.hardware, options);
   }
@@ -220,6 +233,9 @@ std::function<CommandResult()> define(FlagSet& set) {
          "Fit anew and predict each model's rows by constants fitted to the other models");
   set.value("--leave-out", "model|shard", flags->leave_out,
             "As --leave-one-out; or rows with tp or ep above 1 by constants fitted to whole models");
+  set.on("--coverage", flags->coverage,
+         "Also how many rows lie within the p5 to p95 of the overlay; of --leave-one-out always, of rows by the other "
+         "models'");
   set.on("--vary-assumed", flags->vary_assumed, "Also the errors with each assumed constant 30 % lower and higher");
   set.value("--compare-strategies", "A,B", flags->compare,
             "Both measured and both simulated times of two strategies over tokens, and where they cross");

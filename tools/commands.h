@@ -31,6 +31,7 @@ extern const Command kRunCommand;
 extern const Command kSweepCommand;
 extern const Command kReportCommand;
 extern const Command kTuneCommand;
+extern const Command kSensitivityCommand;
 extern const Command kRouteCommand;
 extern const Command kValidateCommand;
 extern const Command kCalibrateCommand;

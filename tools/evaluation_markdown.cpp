@@ -3,6 +3,7 @@
 
 #include <ostream>
 
+#include "tools/coverage_views.h"
 #include "tools/evaluation_views.h"
 
 namespace moesim {
@@ -75,6 +76,10 @@ void write_choice(const EvaluationReport& report, std::ostream& out) {
   }
 }
 
+void write_coverage(const EvaluationReport& report, std::ostream& out) {
+  if (report.evaluation.coverage) write_coverage_markdown(*report.evaluation.coverage, out);
+}
+
 void write_worst(const EvaluationReport& report, std::ostream& out) {
   out << "| implementation | weights | model | tokens | routing | stage | measured µs | simulated µs | error % | "
          "simulated time "
@@ -96,6 +101,7 @@ void write_evaluation_markdown(const EvaluationReport& report, std::ostream& out
       {"cells", write_cells},
       {"groups", write_groups},
       {"choice", write_choice},
+      {"coverage", write_coverage},
       {"worst", write_worst}};
   for (const auto& [name, write] : tables) {
     out << fmt::format("<!-- table: {} -->\n", name);

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "sim/io/input_error.h"
+#include "tools/coverage_views.h"
 #include "traces/views/csv.h"
 #include "traces/views/numbers.h"
 #include "traces/views/text_table.h"
@@ -246,6 +247,7 @@ void write_table(const EvaluationReport& report, std::ostream& out) {
   write_summaries("by stage", "stage", in_band_order(e.by_stage), out);
   write_implementations(report, out);
   write_choice(e.choice, out);
+  if (e.coverage) write_coverage_table(*e.coverage, out);
   write_worst(report, out);
   write_summaries(fmt::format("rows below {} µs, which are launch noise", kSmallRowUs), "small", {{"rows", e.small}},
                   out);
@@ -346,6 +348,7 @@ void write_json(const EvaluationReport& report, std::ostream& out) {
   json["floor"] = summary_json(e.floor);
   json["choice"] = choice_json(e.choice.all);
   json["choice"]["decided"] = choice_json(e.choice.decided);
+  if (e.coverage) json["coverage"] = coverage_json(*e.coverage);
   if (report.uncalibrated) {
     json["uncalibrated"] = {{"overall", summary_json(report.uncalibrated->overall)},
                             {"by_strategy_dtype", summaries_json(report.uncalibrated->by_strategy_dtype)}};

@@ -134,15 +134,15 @@ std::string reasons_of(const ConcurrencyStudy& study) {
 
 }  // namespace
 
-void RequestFlags::add_what(FlagSet& set, const std::string& default_concurrency) {
+void RequestFlags::add_what(FlagSet& set) {
   set.value("--model", "NAME|PATH", model, "A name from `moesim models`, or a Hugging Face config.json");
   set.value("--device", "NAME|PATH", device, "A name from `moesim devices`, or a device file");
   set.value("--concurrency", "LIST", concurrency,
-            fmt::format("Tokens of a decode step, as in 1,2,8-16 [default: {}]", default_concurrency));
+            fmt::format("Tokens of a decode step, as in 1,2,8-16 [default: {}]", usual_concurrency));
 }
 
 void RequestFlags::add(FlagSet& set) {
-  add_what(set, kDefaultConcurrency);
+  add_what(set);
   set.repeated("--strategy", "LIST", strategies,
                "Names with parameters, as in grouped_gemm:block_m=32,stream_gemv:implementation=NAME (of the overlay); "
                "all; auto [default: all]");
@@ -157,8 +157,8 @@ void RequestFlags::add(FlagSet& set) {
   ladder.add(set);
 }
 
-void RequestFlags::add_of_layer(FlagSet& set, const std::string& default_concurrency, std::int64_t default_samples) {
-  add_what(set, default_concurrency);
+void RequestFlags::add_of_layer(FlagSet& set, std::int64_t default_samples) {
+  add_what(set);
   set.value("--scope", "moe_layer|expert_ffn", scope, "One MoE layer; or its routed experts with given routing alone");
   add_how(set, fmt::format("Routings drawn per concurrency [default: {}]", default_samples));
 }
@@ -185,7 +185,7 @@ void RequestFlags::add_how(FlagSet& set, const std::string& samples_help) {
 ConcurrencyRequest request_of(const RequestFlags& flags) {
   ConcurrencyRequest request;
   request.tool_version = kVersion;
-  request.concurrencies = parse_concurrencies(flags.concurrency.value_or(kDefaultConcurrency));
+  request.concurrencies = parse_concurrencies(flags.concurrency.value_or(flags.usual_concurrency));
   request.hardware = flags.hardware.load(flags.device);
   request.strategies = parse_strategies(flags.strategies.empty() ? std::vector<std::string>{"all"} : flags.strategies,
                                         request.hardware.grid);

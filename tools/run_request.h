@@ -19,6 +19,7 @@ struct RequestFlags {
   std::string model = "qwen3.5-397b-a17b-fp8";
   std::string device = "h200";
   std::optional<std::string> concurrency, samples;
+  std::string usual_concurrency = kDefaultConcurrency;  // where none is given
   std::vector<std::string> strategies;
   std::vector<std::string>
       parameters;  // "grouped_gemm.block_m=32": of each choice of that strategy; of studies, no flag
@@ -37,10 +38,10 @@ struct RequestFlags {
 
   void add(FlagSet& set);
   // Those of one strategy of a layer: no --strategy, no step, no ladder. What is not given has these values.
-  void add_of_layer(FlagSet& set, const std::string& default_concurrency, std::int64_t default_samples);
+  void add_of_layer(FlagSet& set, std::int64_t default_samples);
 
  private:
-  void add_what(FlagSet& set, const std::string& default_concurrency);
+  void add_what(FlagSet& set);
   void add_how(FlagSet& set, const std::string& samples_help);
 };
 

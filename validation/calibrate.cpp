@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "sim/io/input_error.h"
+#include "validation/coverage.h"
 #include "validation/prepared_rows.h"
 
 namespace moesim {
@@ -116,11 +117,15 @@ class Group {
     return result;
   }
 
-  // nullptr: with the device's constants alone.
-  [[nodiscard]] std::vector<RowResult> results(const RowIds& ids, const Implementation* implementation) const {
+  // nullptr: with the device's constants alone. `spread`: also what the constants' uncertainty makes of each time.
+  [[nodiscard]] std::vector<RowResult> results(const RowIds& ids, const Implementation* implementation,
+                                               bool spread = false) const {
     std::vector<RowResult> results(ids.size());
-    tbb::parallel_for(std::size_t{0}, ids.size(),
-                      [&](std::size_t i) { results[i] = prepared_.simulate(ids[i], implementation); });
+    tbb::parallel_for(std::size_t{0}, ids.size(), [&](std::size_t i) {
+      results[i] = prepared_.simulate(ids[i], implementation);
+      if (!spread || implementation == nullptr || !results[i].skipped.empty()) return;
+      results[i].parameter_variance = prepared_.parameter_variance(ids[i], *implementation);
+    });
     return results;
   }
 
@@ -219,6 +224,7 @@ struct Functor {
 
 struct Fit {
   std::map<std::string, FittedConstant> constants;
+  std::vector<double> correlation;  // as Implementation has it
   double condition = 0;
   std::vector<std::string> left_out;
 };
@@ -276,6 +282,21 @@ bool at_end(double x) {
   return share < kAtEnd || share > 1 - kAtEnd;
 }
 
+// Of the parameters by name, since constants are kept so: the lower triangle without the diagonal.
+std::vector<double> correlation_of(const Eigen::MatrixXd& covariance, const std::vector<Candidate>& parameters) {
+  std::map<std::string, Eigen::Index> by_name;
+  for (std::size_t i = 0; i < parameters.size(); ++i) by_name[parameters[i].name] = static_cast<Eigen::Index>(i);
+  std::vector<double> correlation;
+  for (auto row = by_name.begin(); row != by_name.end(); ++row) {
+    for (auto column = by_name.begin(); column != row; ++column) {
+      const auto [i, j] = std::pair(row->second, column->second);
+      const double scale = std::sqrt(covariance(i, i) * covariance(j, j));
+      correlation.push_back(scale > 0 ? std::clamp(covariance(i, j) / scale, -1.0, 1.0) : 0);
+    }
+  }
+  return correlation;
+}
+
 Fit fit(const Group& group, const RowIds& rows, const std::vector<std::string>& wanted) {
   std::vector<Candidate> parameters = wanted_candidates(group.first().strategy, wanted);
   Fit result;
@@ -318,6 +339,7 @@ Fit fit(const Group& group, const RowIds& rows, const std::vector<std::string>& 
         const std::string name = parameters[static_cast<std::size_t>(i)].name;
         result.constants[name] = {constants.at(name), std::sqrt(std::max(0.0, covariance(i, i)))};
       }
+      result.correlation = correlation_of(covariance, parameters);
       return result;
     }
     const char* const name = parameters[static_cast<std::size_t>(worst)].name;
@@ -406,6 +428,7 @@ FitOutcome fit_implementation(const Group& group, const RowIds& rows, const std:
   report.left_out = fitted.left_out;
   Implementation implementation = group.implementation({});
   implementation.constants = fitted.constants;
+  implementation.correlation = fitted.correlation;
   implementation.rows = report.rows;
   implementation.most_tokens = most_tokens(group, rows);
   report.after = errors_of(group.results(rows, &implementation));
@@ -415,7 +438,10 @@ FitOutcome fit_implementation(const Group& group, const RowIds& rows, const std:
                                  report.before.mean_abs_pct, report.after.mean_abs_pct);
   }
   implementation.no_fit = report.refused;
-  if (!report.refused.empty()) implementation.constants.clear();
+  if (!report.refused.empty()) {
+    implementation.constants.clear();
+    implementation.correlation.clear();
+  }
   outcome.implementation = std::move(implementation);
   return outcome;
 }
@@ -459,19 +485,21 @@ std::vector<RowResult> left_out_results(const Group& group, const std::vector<Fo
       fitted->constants = fit_again(group, fold.fit_to, *whole);
       fitted->most_tokens = most_tokens(group, fold.fit_to);
     }
-    append(results, group.results(fold.left_out, fitted ? &*fitted : nullptr));
+    append(results, group.results(fold.left_out, fitted ? &*fitted : nullptr, true));
     step();
   }
   return results;
 }
 
-// Splits the group's rows into those that can be simulated and the results of those that cannot.
-RowIds usable_rows(const Group& group, std::vector<RowResult>& skipped) {
+// Splits the group's rows into those that can be simulated, whose results with the device's constants go to `alone`, and
+// the results of those that cannot.
+RowIds usable_rows(const Group& group, std::vector<RowResult>& skipped, std::vector<RowResult>& alone) {
   RowIds usable;
   std::vector<RowResult> results = group.results(group.rows(), nullptr);
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (results[i].skipped.empty()) {
       usable.push_back(group.rows()[i]);
+      alone.push_back(std::move(results[i]));
     } else {
       skipped.push_back(std::move(results[i]));
     }
@@ -541,10 +569,10 @@ CalibrationResult calibrate(const std::vector<MoeMeasurement>& rows, const FitRe
     ++done;
     if (options.progress) options.progress(done, all);
   };
-  std::vector<RowResult> left_out;
+  std::vector<RowResult> left_out, alone;
   for (const Group& group : groups) {
     std::vector<RowResult> skipped;
-    const RowIds usable = usable_rows(group, skipped);
+    const RowIds usable = usable_rows(group, skipped, alone);
     FitOutcome outcome = fit_implementation(group, usable, options.constants);
     step();
     for (const RowResult& row : skipped) {
@@ -560,31 +588,63 @@ CalibrationResult calibrate(const std::vector<MoeMeasurement>& rows, const FitRe
     }
     if (outcome.implementation) result.calibration.implementations.push_back(std::move(*outcome.implementation));
   }
-  if (options.leave_one_out) result.left_out = in_row_order(std::move(left_out), options.file, hardware);
+  result.calibration.residuals = residual_record(left_out, alone);
+  if (options.leave_one_out) {
+    Coverage coverage = coverage_by_other_models(left_out, alone);
+    result.left_out = in_row_order(std::move(left_out), options.file, hardware);
+    result.left_out->coverage = std::move(coverage);
+  }
   return result;
 }
 
 Evaluation evaluate_left_out(const std::vector<MoeMeasurement>& rows, const std::string& file,
-                             const HardwareModel& hardware, LeaveOut what,
-                             const std::function<void(std::size_t done, std::size_t all)>& progress) {
-  check_something_is_left_out(rows, what);
+                             const HardwareModel& hardware, const LeftOutOptions& options) {
+  check_something_is_left_out(rows, options.what);
   const PreparedRows prepared(rows, hardware);
   const std::vector<Group> groups = groups_of(prepared);
+  // Intervals of shards come from whole models, each left out of a fit to the others.
+  const bool whole_models = options.what == LeaveOut::kShard && options.coverage;
+  const auto without_shards = [](const Group& group, RowIds ids) {
+    std::erase_if(ids, [&](std::size_t id) { return is_shard(group.row(id)); });
+    return ids;
+  };
   std::size_t all = 0, done = 0;
-  for (const Group& group : groups) all += folds_of(group, group.rows(), what).size();
+  for (const Group& group : groups) {
+    all += folds_of(group, group.rows(), options.what).size();
+    if (whole_models) all += models_of(group, without_shards(group, group.rows())).size();
+  }
   const auto step = [&] {
     ++done;
-    if (progress) progress(done, all);
+    if (options.progress) options.progress(done, all);
   };
-  std::vector<RowResult> results;
+  std::vector<RowResult> results, skipped, alone, of_whole_models;
   for (const Group& group : groups) {
-    const RowIds usable = usable_rows(group, results);
-    const std::vector<Fold> folds = folds_of(group, usable, what);
+    const RowIds usable = usable_rows(group, skipped, alone);
+    const std::vector<Fold> folds = folds_of(group, usable, options.what);
     const bool any = std::any_of(folds.begin(), folds.end(), [](const Fold& fold) { return !fold.left_out.empty(); });
-    const FitOutcome whole = any ? fit_implementation(group, usable, {}) : FitOutcome();
+    const FitOutcome whole = any || whole_models ? fit_implementation(group, usable, {}) : FitOutcome();
     append(results, left_out_results(group, folds, whole.implementation, step));
+    if (whole_models) {
+      const std::vector<Fold> models = folds_of(group, without_shards(group, usable), LeaveOut::kModel);
+      append(of_whole_models, left_out_results(group, models, whole.implementation, step));
+    }
   }
-  return in_row_order(std::move(results), file, hardware);
+  std::optional<Coverage> coverage;
+  switch (options.what) {
+    case LeaveOut::kModel:
+      coverage = coverage_by_other_models(results, alone);
+      break;
+    case LeaveOut::kShard:
+      if (!options.coverage) break;
+      std::erase_if(alone, [](const RowResult& row) { return is_shard(*row.row); });
+      coverage = coverage_by_record(results, residual_record(of_whole_models, alone),
+                                    "whole models' rows, each model by constants fitted to the others");
+      break;
+  }
+  append(results, std::move(skipped));
+  Evaluation evaluation = in_row_order(std::move(results), file, hardware);
+  evaluation.coverage = std::move(coverage);
+  return evaluation;
 }
 
 }  // namespace moesim

@@ -57,11 +57,17 @@ enum class LeaveOut {
   kShard,  // rows of one device of several, whose kernels are short, under constants fitted to whole models
 };
 
+struct LeftOutOptions {
+  LeaveOut what = LeaveOut::kModel;
+  // Also how many rows lie in intervals that other rows promise. Of models always; of shards it takes a fit without each model.
+  bool coverage = false;
+  std::function<void(std::size_t done, std::size_t all)> progress;  // fits
+};
+
 // Errors on rows that the fit has not seen; in range are those whose fit reached as many tokens. Rows whose
 // implementation the others do not determine have the device's constants alone. Throws InputError where nothing can be
 // left out.
 Evaluation evaluate_left_out(const std::vector<MoeMeasurement>& rows, const std::string& file,
-                             const HardwareModel& hardware, LeaveOut what,
-                             const std::function<void(std::size_t done, std::size_t all)>& progress);
+                             const HardwareModel& hardware, const LeftOutOptions& options);
 
 }  // namespace moesim

@@ -12,13 +12,6 @@
 namespace moesim {
 namespace {
 
-double percentile(const std::vector<double>& sorted, double share) {
-  const double place = share * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<std::size_t>(place);
-  const std::size_t above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (place - static_cast<double>(below)) * (sorted[above] - sorted[below]);
-}
-
 struct CellRows {
   std::map<std::string, const RowResult*> fastest;  // by strategy, as measured
   const RowResult* predicted = nullptr;             // the smallest simulated time
@@ -85,8 +78,8 @@ ErrorSummary summarise(std::vector<double> errors_pct) {
   for (double& e : errors_pct) e = std::abs(e);
   std::sort(errors_pct.begin(), errors_pct.end());
   s.mean_abs_pct = std::accumulate(errors_pct.begin(), errors_pct.end(), 0.0) / n;
-  s.median_abs_pct = percentile(errors_pct, 0.5);
-  s.p95_abs_pct = percentile(errors_pct, 0.95);
+  s.median_abs_pct = sorted_quantile(errors_pct, 0.5);
+  s.p95_abs_pct = sorted_quantile(errors_pct, 0.95);
   s.max_abs_pct = errors_pct.back();
   return s;
 }
@@ -98,12 +91,22 @@ Evaluation evaluate(const std::vector<MoeMeasurement>& rows, const std::string& 
   std::mutex reporting;
   std::size_t done = 0;
   tbb::parallel_for(std::size_t{0}, results.size(), [&](std::size_t i) {
-    results[i] = prepared.simulate(i, implementation_of_row(rows[i], options.calibration));
+    const Implementation* implementation = implementation_of_row(rows[i], options.calibration);
+    results[i] = prepared.simulate(i, implementation);
+    if (options.coverage && implementation != nullptr && results[i].skipped.empty()) {
+      results[i].parameter_variance = prepared.parameter_variance(i, *implementation);
+    }
     if (!options.progress) return;
     const std::lock_guard lock(reporting);
     options.progress(++done, results.size());
   });
-  return summarise_rows(std::move(results), file, hardware);
+  std::optional<Coverage> coverage;
+  if (options.coverage && options.calibration != nullptr) {
+    coverage = coverage_by_record(results, options.calibration->residuals, "the overlay");
+  }
+  Evaluation evaluation = summarise_rows(std::move(results), file, hardware);
+  evaluation.coverage = std::move(coverage);
+  return evaluation;
 }
 
 Evaluation summarise_rows(std::vector<RowResult> results, const std::string& file, const HardwareModel& hardware) {

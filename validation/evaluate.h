@@ -3,12 +3,14 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "hwmodels/calibration.h"
 #include "hwmodels/hardware_model.h"
 #include "traces/measurement.h"
+#include "validation/coverage.h"
 #include "validation/prepared_rows.h"
 
 namespace moesim {
@@ -56,13 +58,15 @@ struct Evaluation {
   std::vector<ImplementationErrors> implementations;
   std::vector<Cell> cells;
   Choice choice;
-  std::int64_t below_bound = 0;  // predictions below their bound; 0 unless something is wrong
+  std::optional<Coverage> coverage;  // where it was asked for
+  std::int64_t below_bound = 0;      // predictions below their bound; 0 unless something is wrong
 };
 
-inline constexpr double kSmallRowUs = 10;  // below this rows are launch noise
+inline constexpr double kSmallRowUs = kShortTimeUs;  // below this rows are launch noise
 
 struct EvaluateOptions {
   const Calibration* calibration = nullptr;                // rows of implementations that it knows use their constants
+  bool coverage = false;                                   // also how many rows lie in the calibration's intervals
   std::function<void(std::size_t, std::size_t)> progress;  // rows done, rows in all
 };
 

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <tuple>
 #include <utility>
 
+#include "hwmodels/uncertainty.h"
 #include "sim/io/input_error.h"
 #include "traces/routed_trace.h"
 #include "workloads/strategies/stack_profiles.h"
@@ -193,6 +195,19 @@ RowResult PreparedRows::simulate(std::size_t i, const Implementation* implementa
   }
   for (double* mean : {&result.simulated_us, &result.bound_us, &result.floor_us}) *mean /= static_cast<double>(count);
   return result;
+}
+
+double PreparedRows::parameter_variance(std::size_t i, const Implementation& implementation) const {
+  std::vector<double> effects;
+  for (const auto& [name, constant] : implementation.constants) {
+    const ConstantRange range = constant_range(constant, 1);
+    const auto log_time = [&](double value) {
+      const Implementation changed = implementation.with(name, value);
+      return std::log(simulate(i, &changed, 1).simulated_us);
+    };
+    effects.push_back((log_time(range.high) - log_time(range.low)) / 2);
+  }
+  return combined_variance(effects, implementation.correlation);
 }
 
 }  // namespace moesim

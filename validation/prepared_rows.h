@@ -23,7 +23,9 @@ struct RowResult {
   std::int64_t below_bound = 0;  // predictions below their bound; 0 unless something is wrong
   bool fitted = false;           // with constants fitted to its implementation
   bool in_range = false;         // fitted, to at least so many tokens
-  std::string skipped;           // why it cannot be simulated; "": it was
+  double parameter_variance =
+      0;                // of ln(simulated_us), by the covariance of the fitted constants, where it was asked for
+  std::string skipped;  // why it cannot be simulated; "": it was
   [[nodiscard]] double error_pct() const { return (simulated_us / row->us - 1) * 100; }
   [[nodiscard]] double floor_error_pct() const { return (floor_us / row->us - 1) * 100; }
 };
@@ -42,6 +44,8 @@ class PreparedRows {
   // only so many of its trace.
   [[nodiscard]] RowResult simulate(std::size_t i, const Implementation* implementation,
                                    std::size_t routings = SIZE_MAX) const;
+  // First order, of the first routing: what the standard errors of the constants and their correlation make of ln(time).
+  [[nodiscard]] double parameter_variance(std::size_t i, const Implementation& implementation) const;
 
  private:
   struct Row {

@@ -3,24 +3,13 @@
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
-#include <algorithm>
-#include <cmath>
-
 #include "hwmodels/schema.h"
+#include "hwmodels/uncertainty.h"
 
 namespace moesim {
 namespace {
 
-constexpr double kVariation = 0.3;
-
-std::map<std::string, ErrorSummary> errors_with(const std::vector<MoeMeasurement>& rows, const std::string& file,
-                                                HardwareModel hardware, const HwEntry& entry, double factor,
-                                                const EvaluateOptions& options) {
-  Constant& constant = *hardware.constants[static_cast<std::size_t>(entry.id)];
-  const double value = constant.value * factor;
-  constant.value = std::clamp(entry.whole ? std::round(value) : value, entry.min, entry.max);
-  return evaluate(rows, file, hardware, options).by_strategy;
-}
+constexpr double kAssumedVariation = 0.3;
 
 std::string errors(const std::map<std::string, ErrorSummary>& by_strategy, const std::string& strategy) {
   const auto it = by_strategy.find(strategy);
@@ -44,8 +33,12 @@ AssumedEffects vary_assumed(const std::vector<MoeMeasurement>& rows, const std::
     effect.path = entry.path;
     effect.value = format_quantity(constant->value, entry.dimension);
     effect.source = constant->source;
-    effect.low = errors_with(rows, file, hardware, entry, 1 - kVariation, options);
-    effect.high = errors_with(rows, file, hardware, entry, 1 + kVariation, options);
+    const ConstantRange range = constant_range(*constant, entry, kAssumedVariation);
+    const auto errors_at = [&](double value) {
+      return evaluate(rows, file, with_constant(hardware, entry, value), options).by_strategy;
+    };
+    effect.low = errors_at(range.low);
+    effect.high = errors_at(range.high);
     effects.constants.push_back(std::move(effect));
   }
   return effects;

@@ -116,6 +116,20 @@ class ReportTest(unittest.TestCase):
         (FOLDER / "light.png").write_bytes(page.screenshot(full=True))
         self.check_quiet(page, self.path)
 
+    def test_shows_error_bars_and_what_a_result_hangs_on(self):
+        path = make("sure.html", ["--model", "qwen3-30b-a3b", "--concurrency", "1,8", "--samples", "1", "--scope", "expert_ffn", "--strategy",
+                                  "grouped_gemm,stream_gemv", "--uncertainty", "--sensitivity", "--result", "time:stream_gemv"])
+        page = self.open(path)
+        self.assertIn("chart-sensitivity", [c["id"] for c in self.check_charts(page, 6)])
+        self.assertEqual(2, page.evaluate("document.querySelectorAll('.interval').length"))
+        self.assertIn("p5 to p95", page.evaluate("document.getElementById('accuracy').textContent"))
+        effects = page.evaluate("data.sensitivity.effects.map((e) => Math.max(...[e.low, e.high].map((end) => Math.abs(Math.log(end.result / data.sensitivity.result.time_us)))))")
+        self.assertEqual(sorted(effects, reverse=True), effects)
+        self.assertTrue(page.evaluate("document.querySelector(\".bar a[href='#hangs']\") !== null"))
+        self.check_quiet(page, path)
+        plain = self.open()
+        self.assertFalse(plain.evaluate("document.getElementById('hangs') !== null || document.querySelector(\".bar a[href='#hangs']\") !== null"))
+
     def test_follows_the_chosen_concurrency(self):
         page = self.open()
         before = [c["title"] for c in page.evaluate("probes.charts()")]

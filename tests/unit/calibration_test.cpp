@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "hwmodels/loader.h"
 #include "sim/io/input_error.h"
@@ -31,13 +32,22 @@ Calibration overlay() {
   grouped.rows = 40;
   grouped.most_tokens = 64;
   grouped.constants = {{"up.start_us", {1.25, 0.1}}, {"down.byte_weight", {1.062, 0.02}}};
+  grouped.correlation = {-0.375};
   grouped.held_out = {30, 1.5, 8.25, -0.5};
   grouped.held_out_by_band[1] = {12, 1.25, 7.5, 0.5};
   Implementation& persistent = calibration.implementations.emplace_back(grouped);
   persistent.name = "our-grouped";
   persistent.variant = "persistent=1";
   persistent.constants.clear();
+  persistent.correlation.clear();
   persistent.no_fit = "none of its constants explains the rows";
+  std::vector<Residual> residuals;
+  for (int i = 0; i < 25; ++i) {
+    const double residual = 0.01 * (i - 12);
+    residuals.push_back({error_class("grouped_gemm", "bf16", 4, 50, i % 5 > 0), residual, 0.0004});
+  }
+  calibration.residuals = {
+      .held_out = residual_cells(residuals), .device_alone = residual_cells(residuals), .strategy_correlation = 0.25};
   return calibration;
 }
 
@@ -71,12 +81,45 @@ TEST(CalibrationOverlay, ReadsWhatItWrites) {
   EXPECT_EQ(persistent->name, "our-grouped");
   EXPECT_EQ(persistent->no_fit, "none of its constants explains the rows");
   EXPECT_EQ(grouped->values(), overlay().implementations.front().values());
+  EXPECT_EQ(grouped->correlation, std::vector<double>{-0.375});
   EXPECT_EQ(grouped->held_out.p95, 8.25);
   EXPECT_EQ(grouped->held_out_by_band[0].rows, 0);
   EXPECT_EQ(grouped->held_out_by_band[1].rows, 12);
   EXPECT_EQ(grouped->held_out_by_band[1].bias, 0.5);
   EXPECT_EQ(read.find("triton-grouped", "mxfp4"), nullptr);
   EXPECT_EQ(read.find("another", "bf16"), nullptr);
+}
+
+TEST(CalibrationOverlay, ResidualsComeBackToFourDigits) {
+  const Calibration written = overlay();
+  const Calibration read = parse_calibration(calibration_text(written), "overlay.json");
+  ASSERT_EQ(read.residuals.held_out.size(), written.residuals.held_out.size());
+  for (const ResidualCell& cell : written.residuals.held_out) {
+    const ResidualCell* const found = find_cell(read.residuals.held_out, cell.of);
+    ASSERT_NE(found, nullptr);
+    EXPECT_EQ(found->rows, cell.rows);
+    for (std::size_t q = 0; q < cell.quantiles.size(); ++q) EXPECT_NEAR(found->quantiles[q], cell.quantiles[q], 1e-3);
+    EXPECT_NEAR(found->parameter_variance, cell.parameter_variance, 1e-7);
+  }
+  EXPECT_EQ(read.residuals.strategy_correlation, 0.25);
+}
+
+TEST(CalibrationOverlay, ResidualsMayBeAbsentAndWrongOnesNameThePlace) {
+  const std::string text = calibration_text(overlay());
+  const Calibration before = parse_calibration(text.substr(0, text.find(",\n  \"residuals\"")) + "}", "overlay.json");
+  EXPECT_TRUE(before.residuals.held_out.empty());
+  EXPECT_THAT(error_of(replaced(text, "-0.375", "-0.375, 0.5")), HasSubstr("/implementations/0/correlation"));
+  EXPECT_THAT(error_of(replaced(text, "\"p5\": ", "\"p5\": 5")), HasSubstr("/residuals/held_out/layers/0/p25"));
+  EXPECT_THAT(error_of(replaced(text, "\"tokens\": \"1-8\"", "\"tokens\": \"1-9\"")), HasSubstr("65-1024"));
+  EXPECT_THAT(error_of(replaced(text, "\"strategy_correlation\": 0.25", "\"strategy_correlation\": 1.25")),
+              HasSubstr("/residuals/strategy_correlation"));
+}
+
+TEST(CalibrationOverlay, AMovedConstantStaysWhatItCanBe) {
+  const Calibration calibration = overlay();
+  const Implementation& grouped = calibration.implementations.front();
+  EXPECT_EQ(grouped.with("down.byte_weight", 0.5).constants.at("down.byte_weight").value, 1);
+  EXPECT_EQ(grouped.with("up.start_us", 0.5).constants.at("up.start_us").value, 0.5);
 }
 
 TEST(CalibrationOverlay, NameSaysWhetherTheDeviceFileIsAnother) {
@@ -111,10 +154,14 @@ TEST(CalibrationOverlay, CommittedOnesBelongToTheirDeviceFile) {
     EXPECT_EQ(calibration->device_hash, load_hardware(name).hash) << "fit anew: tools/calibrate_" << name;
     EXPECT_FALSE(calibration->date.empty());
     EXPECT_FALSE(calibration->data.empty());
+    EXPECT_FALSE(calibration->residuals.held_out.empty());
+    EXPECT_FALSE(calibration->residuals.device_alone.empty());
     for (const Implementation& implementation : calibration->implementations) {
       EXPECT_GT(implementation.rows, 0) << implementation.name;
       EXPECT_GT(implementation.held_out.rows, 0) << implementation.name;
       EXPECT_EQ(implementation.constants.empty(), !implementation.no_fit.empty()) << implementation.name;
+      const std::size_t constants = implementation.constants.size();
+      EXPECT_EQ(implementation.correlation.size() * 2, constants * (constants - (constants > 0 ? 1 : 0)));
     }
   }
   EXPECT_GE(overlays, 1);

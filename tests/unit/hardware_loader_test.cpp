@@ -13,6 +13,7 @@
 
 #include "hwmodels/loader.h"
 #include "hwmodels/schema.h"
+#include "hwmodels/uncertainty.h"
 #include "sim/io/input_error.h"
 
 namespace moesim {
@@ -196,6 +197,24 @@ TEST(ParseHardware, misspelt_key_names_the_nearest_one) {
   EXPECT_EQ(
       problem_of(DeviceText().set("hbm.knee", R"({"value": 2, "kind": "assumed", "sauce": "somewhere"})")).nearest,
       "source");
+}
+
+TEST(ParseHardware, uncertainty_is_a_share_of_the_value) {
+  const auto with = [](const std::string& share) {
+    return DeviceText().set(
+        "hbm.knee",
+        R"({"value": 2, "kind": "assumed", "source": "a page that can be read", "uncertainty": )" + share + "}");
+  };
+  const HardwareModel hardware = parse_hardware(with("0.25").str(), "test.json");
+  const HwEntry& entry = hw_entry(Hw::kHbmKnee);
+  const Constant& knee = *hardware.constants[static_cast<std::size_t>(Hw::kHbmKnee)];
+  EXPECT_EQ(knee.uncertainty, 0.25);
+  EXPECT_EQ(constant_range(knee, entry).low, 1.5);
+  EXPECT_EQ(constant_range(knee, entry).high, 2.5);
+  EXPECT_TRUE(constant_range(knee, entry).stated);
+  for (const char* wrong : {"-0.1", "0.95", "\"5 %\""}) {
+    EXPECT_EQ(problem_of(with(wrong)).where, "/hbm/knee/uncertainty") << wrong;
+  }
 }
 
 TEST(ParseHardware, duplicate_key_is_refused) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -163,7 +164,8 @@ Made make_data(ConcurrencyRequest request) {
                                        .study = made.study,
                                        .ladders = ladders,
                                        .measured = match_measured({row_of(made.request)}, made.request),
-                                       .memory_rates = {{}, {MemoryRate(), known_rate()}}}));
+                                       .memory_rates = {{}, {MemoryRate(), known_rate()}},
+                                       .sensitivity = std::nullopt}));
   return made;
 }
 
@@ -222,8 +224,12 @@ TEST(ReportData, HasALadderWhoseRungsSum) {
 TEST(ReportData, SaysWhyThereIsNoLadder) {
   const ConcurrencyRequest request = tiny_request();
   const ConcurrencyStudy study = run_concurrency_study(request);
-  const json data = json::parse(report_data(
-      {.request = request, .study = study, .ladders = {Infeasible{"too wide"}}, .measured = {}, .memory_rates = {}}));
+  const json data = json::parse(report_data({.request = request,
+                                             .study = study,
+                                             .ladders = {Infeasible{"too wide"}},
+                                             .measured = {},
+                                             .memory_rates = {},
+                                             .sensitivity = std::nullopt}));
   EXPECT_EQ(data.at("ladders")[0].at("reason"), "too wide");
 }
 

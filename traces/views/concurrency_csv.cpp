@@ -22,7 +22,22 @@ struct Cell {
 std::string number(double value) { return fmt::format("{}", six_digits(value)); }
 std::string micros(Duration d) { return fmt::format("{}", to_microseconds(d)); }
 
-std::vector<Cell> cells_of(const ConcurrencyPoint& point, const StrategyRow& row, const Provenance& p) {
+// What a row without an interval lacks stays empty.
+void add_interval(const StrategyRow& row, std::vector<Cell>& cells) {
+  const auto add = [&](const char* heading, auto text_of) {
+    cells.push_back({heading, row.interval ? text_of(*row.interval) : std::string()});
+  };
+  const auto rounded = [](Duration d) { return number(to_microseconds(d)); };
+  add("interval_p5_us", [&](const TimeInterval& i) { return rounded(i.low); });
+  add("interval_p95_us", [&](const TimeInterval& i) { return rounded(i.high); });
+  add("interval_half_width_pct", [](const TimeInterval& i) { return number(i.error.half_width_pct()); });
+  add("interval_basis", [](const TimeInterval& i) { return std::string(error_basis_name(i.error.basis)); });
+  add("interval_rows", [](const TimeInterval& i) { return fmt::format("{}", i.error.rows); });
+  add("fastest_probability", [](const TimeInterval& i) { return i.fastest ? number(*i.fastest) : std::string(); });
+}
+
+std::vector<Cell> cells_of(const ConcurrencyPoint& point, const StrategyRow& row, const ConcurrencyStudy& study) {
+  const Provenance& p = study.provenance;
   std::vector<Cell> cells = {{"concurrency", fmt::format("{}", point.concurrency)},
                              {"strategy", row.strategy},
                              {"winner", row.winner ? "1" : "0"}};
@@ -64,6 +79,7 @@ std::vector<Cell> cells_of(const ConcurrencyPoint& point, const StrategyRow& row
     cells.push_back({"layers", fmt::format("{}", p.step->layers)});
     cells.push_back({"layers_of_model", fmt::format("{}", p.step->layers_of_model)});
   }
+  if (study.uncertainty) add_interval(row, cells);
   const auto* infeasible = std::get_if<Infeasible>(&row.result);
   cells.push_back({"infeasible", infeasible == nullptr ? "" : infeasible->reason});
   cells.push_back({"implementation", row.implementation});
@@ -102,7 +118,7 @@ void write_concurrency_csv(const ConcurrencyStudy& study, std::ostream& out) {
   for (const ConcurrencyPoint& point : study.points) {
     for (const StrategyRow& row : point.rows) {
       std::vector<std::string> headings, texts;
-      for (Cell& cell : cells_of(point, row, study.provenance)) {
+      for (Cell& cell : cells_of(point, row, study)) {
         headings.push_back(std::move(cell.heading));
         texts.push_back(std::move(cell.text));
       }

@@ -66,6 +66,26 @@ Json step_json(const ConcurrencyPoint& point, const StrategyFigures& figures) {
           {"parts_ps_sum", amounts}};
 }
 
+Json class_json(const ErrorClass& of) {
+  Json json = Json::object();
+  if (!of.strategy.empty()) json["strategy"] = of.strategy;
+  if (!of.weights.empty()) json["weights"] = of.weights;
+  if (!of.band.empty()) json["tokens"] = of.band;
+  return json;
+}
+
+Json interval_json(const TimeInterval& interval) {
+  const ErrorInterval& error = interval.error;
+  return {{"p5_us", six_digits(to_microseconds(interval.low))},
+          {"p95_us", six_digits(to_microseconds(interval.high))},
+          {"half_width_pct", six_digits(error.half_width_pct())},
+          {"fastest_probability", interval.fastest ? Json(six_digits(*interval.fastest)) : Json(nullptr)},
+          {"basis", error_basis_name(error.basis)},
+          {"residuals_of", class_json(error.cell)},
+          {"residual_rows", error.rows},
+          {"constants_pct", six_digits(error.constants * 100)}};
+}
+
 Json row_json(const ConcurrencyPoint& point, const StrategyRow& row, bool step) {
   Json json = {{"concurrency", point.concurrency},
                {"strategy", row.strategy},
@@ -83,6 +103,7 @@ Json row_json(const ConcurrencyPoint& point, const StrategyRow& row, bool step) 
     json["time_ps_p95"] = figures->time_p95.value();
     json["time_ps_sum"] = figures->time_sum.value();
   }
+  if (row.interval) json["interval"] = interval_json(*row.interval);
   json["bound_us_median"] = to_microseconds(point.bound_median);
   json["bound_ps_median"] = point.bound_median.value();
   json["bound_by"] = point.matrix_bound ? "matrix" : "memory";
@@ -131,6 +152,13 @@ void write_concurrency_json(const ConcurrencyStudy& study, std::ostream& out) {
   }
   Json& verdicts = json["verdict"] = Json::array();
   for (const Verdict& verdict : study.verdicts) verdicts.push_back(verdict_json(verdict));
+  if (study.uncertainty) {
+    const UncertaintyRecord& record = *study.uncertainty;
+    json["uncertainty"] = {{"residuals_of", record.residuals_of},
+                           {"device_spread", record.device_spread},
+                           {"strategy_correlation", six_digits(record.strategy_correlation)},
+                           {"draws", record.draws}};
+  }
   if (study.ladder) json["ladder"] = ladder_json(*study.ladder);
   constexpr int kIndent = 2;
   out << json.dump(kIndent) << '\n';

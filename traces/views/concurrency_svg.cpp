@@ -17,6 +17,29 @@ namespace {
 constexpr double kWidth = 760, kHeight = 460;
 constexpr double kLeft = 70, kRight = 210, kTop = 50, kBottom = 55;  // margins; the legend stands at the right
 
+// p5 to p95 behind a strategy's line, where they are known.
+void band(std::ostream& out, const ConcurrencyStudy& study, std::size_t strategy, const Axis& x, const Axis& y) {
+  std::vector<Point> edge, back;
+  for (const ConcurrencyPoint& point : study.points) {
+    const std::optional<TimeInterval>& interval = point.rows[strategy].interval;
+    if (!interval) continue;
+    const double at = x.place(static_cast<double>(point.concurrency));
+    edge.push_back({at, y.place(to_microseconds(interval->high))});
+    back.push_back({at, y.place(to_microseconds(interval->low))});
+  }
+  if (edge.empty()) return;
+  if (edge.size() == 1) {  // a bar
+    fmt::print(out, R"(<path d="M{:.1f} {:.1f}V{:.1f}" stroke="{}" stroke-width="2"/>)", edge[0].x, edge[0].y,
+               back[0].y, kColours[strategy % kColourCount]);
+    out << '\n';
+    return;
+  }
+  edge.insert(edge.end(), back.rbegin(), back.rend());
+  out << R"(<polygon fill-opacity="0.15" fill=")" << kColours[strategy % kColourCount] << R"(" points=")";
+  for (const Point& p : edge) fmt::print(out, "{:.1f},{:.1f} ", p.x, p.y);
+  out << "\"/>\n";
+}
+
 }  // namespace
 
 void write_concurrency_svg(const ConcurrencyStudy& study, std::ostream& out) {
@@ -26,6 +49,9 @@ void write_concurrency_svg(const ConcurrencyStudy& study, std::ostream& out) {
     least = std::min(least, to_microseconds(point.bound_median));
     for (const StrategyRow& row : point.rows) {
       if (const StrategyFigures* figures = row.figures()) most = std::max(most, to_microseconds(figures->time_median));
+      if (!row.interval) continue;
+      least = std::min(least, to_microseconds(row.interval->low));
+      most = std::max(most, to_microseconds(row.interval->high));
     }
   }
   least = std::max(least, 1e-3);
@@ -89,6 +115,7 @@ void write_concurrency_svg(const ConcurrencyStudy& study, std::ostream& out) {
   const double legend = kWidth - kRight + 14;
   double row_y = kTop + 10;
   const std::vector<StrategyRow>& strategies = study.points.front().rows;
+  for (std::size_t s = 0; s < strategies.size(); ++s) band(out, study, s, x, y);
   for (std::size_t s = 0; s < strategies.size(); ++s) {
     std::vector<SvgPoint> points;
     for (const ConcurrencyPoint& point : study.points) {
@@ -118,8 +145,15 @@ void write_concurrency_svg(const ConcurrencyStudy& study, std::ostream& out) {
              legend - 1, row_y);
   fmt::print(out,
              R"(<text x="{:.0f}" y="{:.0f}">bound</text>)"
-             "\n</svg>\n",
+             "\n",
              legend + 14, row_y + 4);
+  if (study.uncertainty) {
+    fmt::print(out,
+               R"(<text x="{:.0f}" y="{:.0f}" fill="#555">shaded: p5 to p95</text>)"
+               "\n",
+               legend - 1, row_y + 24);
+  }
+  out << "</svg>\n";
 }
 
 }  // namespace moesim

@@ -91,6 +91,32 @@ void write_rows(const ConcurrencyStudy& study, std::ostream& out) {
   table.write(out);
 }
 
+void write_uncertainty(const ConcurrencyStudy& study, std::ostream& out) {
+  if (!study.uncertainty) return;
+  TextTable table({{"tokens", Align::kRight},
+                   {"", Align::kLeft},
+                   {"strategy", Align::kLeft},
+                   {"time µs", Align::kRight},
+                   {"p5 µs", Align::kRight},
+                   {"p95 µs", Align::kRight},
+                   {"± %", Align::kRight},
+                   {"fastest %", Align::kRight}});
+  for (const ConcurrencyPoint& point : study.points) {
+    if (&point != &study.points.front()) table.add_gap();
+    for (const StrategyRow& row : point.rows) {
+      if (!row.interval) continue;
+      const TimeInterval& interval = *row.interval;
+      table.add_row({fmt::format("{}", point.concurrency), row.winner ? "*" : "", marked_strategy(study, row),
+                     micros(row.figures()->time_median), micros(interval.low), micros(interval.high),
+                     fmt::format("{:.1f}", interval.error.half_width_pct()),
+                     interval.fastest ? fmt::format("{:.0f}", *interval.fastest * 100) : "-"});
+    }
+  }
+  out << "\nhow sure: error bars of the median times\n";
+  table.write(out);
+  for (const std::string& note : uncertainty_notes(study)) out << "  " << note << '\n';
+}
+
 void write_verdict(const ConcurrencyStudy& study, std::ostream& out) {
   out << "\nverdict (* smallest median; factors over the next best)\n";
   for (const Verdict& verdict : study.verdicts) out << "  " << verdict_sentence(verdict) << '\n';
@@ -203,6 +229,7 @@ void write_concurrency_table(const ConcurrencyStudy& study, std::ostream& out) {
     write_footnotes(study, out);
   }
   write_verdict(study, out);
+  write_uncertainty(study, out);
   if (study.explained) {
     write_attribution(study, out);
     write_kernels(study.points.front(), out);

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <ostream>
+#include <set>
 
 #include "sim/units/parse_quantity.h"
 #include "traces/views/step_table.h"
@@ -18,32 +20,6 @@ std::string token_range(const Verdict& verdict) {
 }
 
 }  // namespace
-
-void write_provenance(const Provenance& p, std::ostream& out) {
-  const std::string shard = p.tp == 1 && p.ep == 1 ? "" : fmt::format(", one device of tp {} x ep {}", p.tp, p.ep);
-  const std::string what = p.step ? step_title(p) : fmt::format("{} MoE layer ({})", p.moe_layers, p.scope);
-  out << fmt::format("moesim {}, {}, launch {}, {}\n", p.tool_version, what, p.launch, p.calibration);
-  out << fmt::format("model    {} ({}), weights {}, activations {}{}\n", p.model, p.model_file, p.weights,
-                     p.activations, shard);
-  for (const std::string& assignment : p.model_overrides) out << fmt::format("override {}\n", assignment);
-  out << fmt::format("device   {}: {} ({}, {}), clock {}\n", p.device, p.device_title, p.device_file, p.device_hash,
-                     format_quantity(p.clock_hz, Dimension::kFrequency));
-  for (const std::string& assignment : p.overrides) out << fmt::format("set      {}\n", assignment);
-  if (!p.without.empty()) out << fmt::format("without  {}\n", fmt::join(p.without, ", "));
-  if (p.step) write_step_provenance(*p.step, out);
-  out << fmt::format("routing  {}, {} sample{}, seed {}\n", p.routing, p.samples, p.samples == 1 ? "" : "s", p.seed);
-  std::vector<std::string> fitted;
-  for (const StrategyConstants& constants : p.constants) {
-    if (constants.implementation.empty()) continue;
-    fitted.push_back(fmt::format("{} as {}", constants.strategy, constants.implementation));
-    const HeldOutError& error = constants.held_out;
-    if (error.rows > 0) fitted.back() += fmt::format(" {:.1f} / {:.1f} %", error.median, error.p95);
-  }
-  if (!fitted.empty()) {
-    out << fmt::format("fitted   {} (error on models left out of the fit, median / p95)\n", fmt::join(fitted, ", "));
-  }
-  out << '\n';
-}
 
 bool calibrated(const ConcurrencyStudy& study) { return !study.provenance.constants.empty(); }
 
@@ -64,6 +40,41 @@ std::string marked_strategy(const ConcurrencyStudy& study, const StrategyRow& ro
   const std::string cell = strategy_cell(row) + (row.what_if ? kWhatIf : "");
   if (!calibrated(study) || row.figures() == nullptr || row.in_range) return cell;
   return cell + (row.implementation.empty() ? kNotFitted : kBeyondFit);
+}
+
+std::vector<std::string> uncertainty_notes(const ConcurrencyStudy& study) {
+  if (!study.uncertainty) return {};
+  std::map<ErrorBasis, std::set<std::string>> cells;
+  for (const ConcurrencyPoint& point : study.points) {
+    for (const StrategyRow& row : point.rows) {
+      if (!row.interval) continue;
+      const ErrorInterval& error = row.interval->error;
+      cells[error.basis].insert(fmt::format("{}: {} rows", error_class_name(error.cell), error.rows));
+    }
+  }
+  const UncertaintyRecord& record = *study.uncertainty;
+  std::vector<std::string> notes = {
+      "p5 to p95: where the true time lies with 90 %, by how far measured times lay from simulated ones"};
+  for (const auto& [basis, of_basis] : cells) {
+    const std::string rows = fmt::format("{}", fmt::join(of_basis, "; "));
+    switch (basis) {
+      case ErrorBasis::kHeldOut:
+        notes.push_back(fmt::format("fitted: on models left out of the fit, {} ({})", record.residuals_of, rows));
+        break;
+      case ErrorBasis::kBeyondFit:
+        notes.push_back(fmt::format("beyond the fit: the wider of that and of runs without a fit ({})", rows));
+        break;
+      case ErrorBasis::kNotFitted:
+        notes.push_back(fmt::format("not fitted: of runs with a device's constants alone, {} ({}){}",
+                                    record.residuals_of, rows,
+                                    record.device_spread ? "; wider by the ranges of this device's constants" : ""));
+        break;
+    }
+  }
+  notes.push_back(
+      fmt::format("fastest: in how many of {} draws of the errors, which correlate by {:.2f} between strategies",
+                  record.draws, record.strategy_correlation));
+  return notes;
 }
 
 std::string verdict_sentence(const Verdict& verdict) {

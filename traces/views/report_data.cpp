@@ -10,6 +10,7 @@
 #include "traces/views/ladder_views.h"
 #include "traces/views/numbers.h"
 #include "traces/views/report_inputs.h"
+#include "traces/views/sensitivity_views.h"
 #include "traces/views/step_table.h"
 
 namespace moesim {
@@ -77,6 +78,14 @@ Json row_json(const StrategyRow& row, std::size_t strategy, bool step) {
   json["median_ps"] = figures->time_median.value();
   json["p95_ps"] = figures->time_p95.value();
   json["sum_ps"] = figures->time_sum.value();
+  if (row.interval) {
+    const ErrorInterval& error = row.interval->error;
+    json["interval"] = {{"low_ps", row.interval->low.value()},
+                        {"high_ps", row.interval->high.value()},
+                        {"half_width_pct", six_digits(error.half_width_pct())},
+                        {"basis", error_basis_name(error.basis)},
+                        {"fastest", row.interval->fastest ? Json(six_digits(*row.interval->fastest)) : Json(nullptr)}};
+  }
   json["bound_fraction"] = six_digits(figures->bound_fraction_median);
   json["memory_read_bytes"] = std::llround(figures->memory_read_mean);
   json["memory_reread_bytes"] = std::llround(figures->memory_reread_mean);
@@ -252,6 +261,8 @@ std::string report_data(const Report& report) {
   }
   json["ladders"] = ladders_json(report.ladders);
   json["measured"] = measured_json(report.measured);
+  json["uncertainty"] = uncertainty_notes(study);
+  json["sensitivity"] = report.sensitivity ? sensitivity_json(*report.sensitivity) : Json(nullptr);
   json["accuracy"] = accuracy_json(report.request, p);
   json["inputs"] = report_inputs(report.request, p);
   constexpr int kOneLine = -1;

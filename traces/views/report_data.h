@@ -1,6 +1,7 @@
 // What the HTML report shows, as one JSON object: the page is this and a template.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "traces/views/memory_rate.h"
 #include "workloads/studies/concurrency.h"
 #include "workloads/studies/ladder.h"
+#include "workloads/studies/sensitivity.h"
 
 namespace moesim {
 
@@ -18,6 +20,7 @@ struct Report {
   MeasuredPoints measured;
   // Of the first routing, by point and strategy, where its kernels are kept; what is missing is not shown.
   std::vector<std::vector<MemoryRate>> memory_rates;
+  std::optional<SensitivityStudy> sensitivity;  // at one concurrency, where asked for
 };
 
 // Schema moesim.report/1. Times are in picoseconds, where a name does not say otherwise.

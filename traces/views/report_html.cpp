@@ -11,9 +11,17 @@ namespace moesim {
 namespace {
 
 // What is used at load stands before its user.
-constexpr std::array kScripts = {
-    "kit.js",          "figure.js",     "study.js",          "time_chart.js", "attribution_chart.js",
-    "ladder_chart.js", "rows_chart.js", "timeline_chart.js", "tables.js",     "report.js"};
+constexpr std::array kScripts = {"kit.js",
+                                 "figure.js",
+                                 "study.js",
+                                 "time_chart.js",
+                                 "attribution_chart.js",
+                                 "ladder_chart.js",
+                                 "rows_chart.js",
+                                 "sensitivity_chart.js",
+                                 "timeline_chart.js",
+                                 "tables.js",
+                                 "report.js"};
 
 }  // namespace
 

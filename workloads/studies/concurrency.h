@@ -108,6 +108,13 @@ struct StrategyFigures {
   }
 };
 
+// p5 to p95 of a strategy's median time, and how likely it is the fastest (uncertainty.h).
+struct TimeInterval {
+  ErrorInterval error;
+  Duration low, high;
+  std::optional<double> fastest;  // probability; nullopt: of auto, which is one of the others
+};
+
 struct StrategyRow {
   std::string strategy;  // as asked for, with its parameters
   std::variant<StrategyFigures, Infeasible> result;
@@ -115,6 +122,7 @@ struct StrategyRow {
   bool what_if = false;        // of no kernel that exists
   std::string implementation;  // whose fitted constants were used, of auto perhaps several; "": nobody's
   bool in_range = false;       // fitted, to as many tokens at least, in all samples
+  std::optional<TimeInterval> interval;  // where asked for and known
 
   [[nodiscard]] const StrategyFigures* figures() const { return std::get_if<StrategyFigures>(&result); }
 };
@@ -140,12 +148,21 @@ struct Verdict {
   std::vector<std::string> next_best;  // in order of concurrency, each once; empty: nothing to compare with
 };
 
+// What stands behind a study's intervals.
+struct UncertaintyRecord {
+  std::string residuals_of;         // the overlay, or the device whose residuals stand in
+  bool device_spread = false;       // the device's own constants widen them
+  double strategy_correlation = 0;  // of the errors of two strategies
+  std::int64_t draws = 0;           // behind the probabilities
+};
+
 struct ConcurrencyStudy {
   Provenance provenance;
   bool explained = false;
   std::vector<ConcurrencyPoint> points;
   std::vector<Verdict> verdicts;
-  std::optional<LadderOrInfeasible> ladder;  // at the first concurrency, where asked for
+  std::optional<LadderOrInfeasible> ladder;      // at the first concurrency, where asked for
+  std::optional<UncertaintyRecord> uncertainty;  // where asked for
 
   [[nodiscard]] bool feasible() const;  // any strategy at any concurrency
 };

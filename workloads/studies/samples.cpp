@@ -1,6 +1,7 @@
 #include "workloads/studies/samples.h"
 
 #include <algorithm>
+#include <cstddef>
 
 #include "sim/units/check.h"
 #include "workloads/routing/draw_sample.h"
@@ -32,6 +33,14 @@ std::int64_t sample_count(const ConcurrencyRequest& request) {
   if (request.routing.kind != RoutingKind::kTrace) return request.samples;
   const std::int64_t each = std::max<std::int64_t>(1, batches_per_sample(request));
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(request.trace.size()) / each);
+}
+
+ConcurrencyRequest of_first_sample(ConcurrencyRequest request) {
+  request.samples = 1;
+  const auto each = static_cast<std::size_t>(std::max<std::int64_t>(1, batches_per_sample(request)));
+  if (request.trace.size() > each)
+    request.trace.erase(request.trace.begin() + static_cast<std::ptrdiff_t>(each), request.trace.end());
+  return request;
 }
 
 DecodeStep sample_of(const ConcurrencyRequest& request, std::int64_t concurrency, std::size_t sample) {

@@ -11,6 +11,9 @@ namespace moesim {
 // Routings of a point: as asked for, or as many as the trace has.
 std::int64_t sample_count(const ConcurrencyRequest& request);
 
+// The request with its first routing alone.
+ConcurrencyRequest of_first_sample(ConcurrencyRequest request);
+
 // The sample's MoE layers, as the simulated device has them. It refers to the request's model.
 DecodeStep sample_of(const ConcurrencyRequest& request, std::int64_t concurrency, std::size_t sample);
 

@@ -15,6 +15,12 @@ addAttribution(document.getElementById("where"));
 addLadder(document.getElementById("where"));
 addTimeline(document.getElementById("kernels"));
 addRowsChart(document.getElementById("routing"));
+if (data.sensitivity) {
+  addSensitivity(document.getElementById("hangs"));
+} else {  // it was not asked for
+  document.getElementById("hangs").remove();
+  document.querySelector(".bar a[href='#hangs']").parentElement.remove();
+}
 addAccuracy(document.getElementById("accuracy"));
 addInputs(document.getElementById("inputs"));
 document.getElementById("foot").append(element("p", {

@@ -17,14 +17,16 @@ function fillVerdict() {
 function winnersTable() {
   const step = parts.length > 0;
   const columns = [{ name: "tokens" }, { name: "fastest", text: true }, { name: `time, ${timeUnit.name}`, digits: 2 }, { name: `p95, ${timeUnit.name}`, digits: 2 }, { name: "% of bound", digits: 1 },
-    ...(step ? [{ name: "tokens/s, each", digits: 1 }] : []), { name: "next best", text: true }, { name: "lead, ×", digits: 2 }, { name: "limited by", text: true }];
+    ...(step ? [{ name: "tokens/s, each", digits: 1 }] : []), { name: "next best", text: true }, { name: "lead, ×", digits: 2 },
+    ...(hasIntervals() ? [{ name: "error bar, ± %", digits: 1 }, { name: "is the fastest with, %", digits: 0 }] : []), { name: "limited by", text: true }];
+  const bar = (row) => (!hasIntervals() ? [] : row && row.interval ? [row.interval.half_width_pct, row.interval.fastest === null ? null : row.interval.fastest * 100] : [null, null]);
   const rows = data.points.map((p) => {
     const sorted = [...feasibleRows(p)].sort((a, b) => a.median_ps - b.median_ps);
     const best = sorted.find((row) => row.winner);
-    if (!best) return [p.concurrency, "none is feasible", null, null, null, ...(step ? [null] : []), "", null, ""];
+    if (!best) return [p.concurrency, "none is feasible", null, null, null, ...(step ? [null] : []), "", null, ...bar(), ""];
     const next = sorted.find((row) => !row.winner && !row.picked_samples);
     return [p.concurrency, rowName(best), inUnit(best.median_ps), inUnit(best.p95_ps), best.bound_fraction * 100, ...(step ? [best.tokens_per_s_per_sequence] : []),
-      next ? rowName(next) : null, next ? next.median_ps / best.median_ps : null, largestShares(effects, best.attribution_ps_sum, best.sum_ps, 1).join("")];
+      next ? rowName(next) : null, next ? next.median_ps / best.median_ps : null, ...bar(best), largestShares(effects, best.attribution_ps_sum, best.sum_ps, 1).join("")];
   });
   return { columns, rows };
 }
@@ -49,6 +51,11 @@ function addAccuracy(section) {
       : `By strategy ${range(known.map((a) => a.median_abs_pct))} % in the median and ${range(known.map((a) => a.p95_abs_pct))} % at the 95th percentile, on this device and with these weights, over all concurrencies of the fit; the table tells them apart by tokens. Two strategies that are closer than this should be measured.`;
     card.append(element("h3", { text: "Error on models that the fit had not seen" }), element("p", { class: "reading", text: said }),
       buildTable(accuracyTable(), "Held-out error by strategy"));
+  }
+  if (hasIntervals()) {
+    const list = element("ul", { class: "note" });
+    for (const note of data.uncertainty) list.append(element("li", { text: `${note}.` }));
+    section.append(element("div", { class: "card" }, element("h3", { text: "Where the error bars come from" }), list));
   }
   addMeasured(section);
 }

@@ -18,12 +18,20 @@ function timeReading() {
     : `The lines cross ${listText(where)}.`;
   const best = feasibleRows(point()).find((row) => row.winner);
   const share = best ? ` At ${tokensText(point().concurrency)} the fastest reaches ${percentText(best.bound_fraction)} of what the device could do at best.` : "";
-  return `${lead}${share} Lower is better; a stroke upwards from a mark is the 95th percentile over the routings.`;
+  return `${lead}${share} Lower is better; a stroke upwards from a mark is the 95th percentile over the routings.${hasIntervals() ? " Shaded is p5 to p95 of the time itself: where it lies with 90 %." : ""}`;
+}
+
+function hasIntervals() { return data.uncertainty.length > 0; }
+
+function intervalLines(row) {
+  if (!row.interval) return [];
+  const { low_ps, high_ps, fastest } = row.interval;
+  return [["error bar, p5 to p95", `${timeText(low_ps)} to ${timeText(high_ps)}`], ...(fastest === null ? [] : [["is the fastest with", percentText(fastest)]])];
 }
 
 function rowLines(p, row) {
   const blame = row.attribution_ps_sum.map((ps, i) => [effects[i].name, ps / row.sum_ps]).sort((a, b) => b[1] - a[1])[0];
-  const lines = [["median", timeText(row.median_ps)], ["95th percentile", timeText(row.p95_ps)], ["bound", timeText(p.bound_ps)],
+  const lines = [["median", timeText(row.median_ps)], ...intervalLines(row), ["95th percentile", timeText(row.p95_ps)], ["bound", timeText(p.bound_ps)],
     ["of bound", percentText(row.bound_fraction)], ["from memory", `${bytesText(row.memory_read_bytes)}, ${fixed(row.achieved_tb_per_s, 2)} TB/s`],
     ["most of all", `${blame[0]} ${percentText(blame[1])}`]];
   if (row.tokens_per_s_per_sequence) lines.push(["tokens/s, each", fixed(row.tokens_per_s_per_sequence, 1)]);
@@ -35,17 +43,19 @@ function timeTable() {
   const columns = [{ name: "tokens" }, { name: "strategy", text: true }, { name: "winner", text: true }, { name: "median_us", digits: 3 },
     { name: "p95_us", digits: 3 }, { name: "bound_us", digits: 3 }, { name: "bound_by", text: true }, { name: "share_of_bound", digits: 4 },
     { name: "distinct_experts", digits: 2 }, { name: "rows_per_expert", digits: 3 }, { name: "memory_read_mb", digits: 2 }, { name: "tb_per_s", digits: 3 },
-    { name: "implementation", text: true }, { name: "infeasible", text: true, wide: true }];
+    { name: "implementation", text: true }, { name: "infeasible", text: true, wide: true },
+    ...(hasIntervals() ? [{ name: "p5_error_us", digits: 3 }, { name: "p95_error_us", digits: 3 }, { name: "fastest_probability", digits: 3 }] : [])];
+  const bars = (row) => (!hasIntervals() ? [] : row && row.interval ? [row.interval.low_ps / kPsPerUs, row.interval.high_ps / kPsPerUs, row.interval.fastest] : [null, null, null]);
   const rows = data.points.flatMap((p) => p.rows.map((row) => {
     const head = [p.concurrency, strategyName(row.strategy), row.winner ? "yes" : ""];
     const bound = [p.bound_ps / kPsPerUs, p.bound_by];
     const routed = [p.distinct_experts, p.rows_per_expert];
-    if (row.median_ps === undefined) return [...head, null, null, ...bound, null, ...routed, null, null, "", row.reason];
+    if (row.median_ps === undefined) return [...head, null, null, ...bound, null, ...routed, null, null, "", row.reason, ...bars(row)];
     return [...head, row.median_ps / kPsPerUs, row.p95_ps / kPsPerUs, ...bound, row.bound_fraction, ...routed, row.memory_read_bytes / 1e6,
-      row.achieved_tb_per_s, row.implementation || "", ""];
+      row.achieved_tb_per_s, row.implementation || "", "", ...bars(row)];
   }));
   for (const m of data.measured.points) {
-    rows.push([m.concurrency, strategyName(m.strategy), "measured", m.us, null, null, "", null, null, null, null, null, m.implementation, ""]);
+    rows.push([m.concurrency, strategyName(m.strategy), "measured", m.us, null, null, "", null, null, null, null, null, m.implementation, "", ...bars()]);
   }
   return { columns, rows };
 }
@@ -80,7 +90,7 @@ function drawTime(svg, width) {
   const span = cs.length === 1 ? [cs[0] / 1.6, cs[0] * 1.6] : [cs[0], cs[cs.length - 1]];
   const inset = narrow ? 14 : 26;
   const x = d3.scaleLog().domain(span).range([left + inset, left + plotWidth - inset]);
-  const values = usable.flatMap((i) => [...feasibleRows(data.points[i]).flatMap((r) => [shown(r.median_ps, i), shown(r.p95_ps, i)]), shown(data.points[i].bound_ps, i)]);
+  const values = usable.flatMap((i) => [...feasibleRows(data.points[i]).flatMap((r) => [shown(r.median_ps, i), shown(r.p95_ps, i), ...(r.interval ? [shown(r.interval.low_ps, i), shown(r.interval.high_ps, i)] : [])]), shown(data.points[i].bound_ps, i)]);
   const measured = data.measured.points.map((m) => ({ ...m, i: cs.indexOf(m.concurrency) })).filter((m) => !timeMode.relative || (m.i >= 0 && Number.isFinite(fastest[m.i])))
     .map((m) => ({ ...m, y: timeMode.relative ? m.us * kPsPerUs / fastest[m.i] : inUnit(m.us * kPsPerUs) }));
   values.push(...measured.map((m) => m.y));
@@ -116,6 +126,11 @@ function drawTime(svg, width) {
     const list = usable.map((i) => ({ i, p: data.points[i], row: data.points[i].rows[s] })).filter((d) => d.row.median_ps !== undefined);
     if (list.length === 0) continue;
     const g = svg.append("g");
+    const bars = list.filter((d) => d.row.interval).map((d) => [x(d.p.concurrency), y(shown(d.row.interval.low_ps, d.i)), y(shown(d.row.interval.high_ps, d.i))]);
+    const area = bars.length === 1 ? [[bars[0][0] - 5, ...bars[0].slice(1)], [bars[0][0] + 5, ...bars[0].slice(1)]] : bars;
+    if (area.length > 0) {
+      g.append("path").attr("class", "interval").attr("d", d3.area().x((d) => d[0]).y0((d) => d[1]).y1((d) => d[2])(area)).style("fill", strategyColour(s)).attr("fill-opacity", 0.14);
+    }
     g.append("path").attr("class", "series").attr("d", line(list.map((d) => [d.p.concurrency, shown(d.row.median_ps, d.i)]))).attr("fill", "none")
       .style("stroke", strategyColour(s)).attr("stroke-width", 2).attr("stroke-dasharray", strategyDash(s)).attr("stroke-linejoin", "round");
     const nodes = list.map(({ i, p, row }) => {
