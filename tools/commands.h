@@ -29,6 +29,7 @@ struct Command {
 
 extern const Command kRunCommand;
 extern const Command kReportCommand;
+extern const Command kServeSimCommand;
 extern const Command kRouteCommand;
 extern const Command kValidateCommand;
 extern const Command kCalibrateCommand;

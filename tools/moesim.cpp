@@ -13,8 +13,9 @@ namespace moesim {
 namespace {
 
 CommandResult run(int argc, const char* const* argv) {
-  const Command commands[] = {kRunCommand,     kReportCommand, kRouteCommand,  kValidateCommand, kCalibrateCommand,
-                              kCompareCommand, kImportCommand, kModelsCommand, kDevicesCommand,  kStrategiesCommand};
+  const Command commands[] = {kRunCommand,      kReportCommand,    kServeSimCommand,  kRouteCommand,
+                              kValidateCommand, kCalibrateCommand, kCompareCommand,   kImportCommand,
+                              kModelsCommand,   kDevicesCommand,   kStrategiesCommand};
   try {
     const Request request = parse_command_line(commands, argc, argv);
     if (const auto* text = std::get_if<std::string>(&request)) return {.output = *text, .complaint = ""};

@@ -25,7 +25,7 @@ void Progress::show(std::size_t done, std::size_t all, const char* doing) {
   if (now < next_) return;
   next_ = now + kInterval;
   shown_ = true;
-  const std::string line = fmt::format("\r{} {}/{}", doing, done, all);
+  const std::string line = all == 0 ? fmt::format("\r{} {}", doing, done) : fmt::format("\r{} {}/{}", doing, done, all);
   std::fputs(line.c_str(), stderr);
   std::fflush(stderr);
 }

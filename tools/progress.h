@@ -12,6 +12,7 @@ class Progress {
   ~Progress();  // clears the line
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
+  // `all` 0: not known.
   void show(std::size_t done, std::size_t all, const char* doing = "simulating");
 
  private:

@@ -127,25 +127,30 @@ std::string reasons_of(const ConcurrencyStudy& study) {
 }  // namespace
 
 void RequestFlags::add(FlagSet& set) {
-  set.value("--model", "NAME|PATH", model, "A name from `moesim models`, or a Hugging Face config.json");
-  set.value("--device", "NAME|PATH", device, "A name from `moesim devices`, or a device file");
   set.value("--concurrency", "LIST", concurrency,
             fmt::format("Tokens of a decode step, as in 1,2,8-16 [default: {}]", kDefaultConcurrency));
-  set.repeated("--strategy", "LIST", strategies,
-               "Names with parameters, as in grouped_gemm:block_m=32,stream_gemv:implementation=NAME (of the overlay); "
-               "all; auto [default: all]");
   set.value("--scope", "moe_layer|expert_ffn|step", scope,
             "One MoE layer; its routed experts with given routing alone; or a decode step of all layers");
   set.value("--context", "N", context,
             fmt::format("Step: tokens of context of each sequence [default: {}]", StepOptions().context));
-  set.value("--kv-dtype", "bf16|fp16|fp8", kv_dtype, "Step: format of the KV cache [default: bf16]");
-  set.value("--layers", "all|N", layers, "Step: decoder layers, from the first on [default: all]");
-  set.value("--launch", "graph|stream|programmatic", launch, "How one kernel follows another");
-  routing.add(set);
+  add_of_steps(set);
   set.value("--trace-layer", "N", trace_layer, "Only this layer of the trace [default: all, as samples]");
   set.value(
       "--samples", "N", samples,
       fmt::format("Routings drawn per concurrency, {} of a step [default: {}]", kDefaultStepSamples, kDefaultSamples));
+  ladder.add(set);
+}
+
+void RequestFlags::add_of_steps(FlagSet& set) {
+  set.value("--model", "NAME|PATH", model, "A name from `moesim models`, or a Hugging Face config.json");
+  set.value("--device", "NAME|PATH", device, "A name from `moesim devices`, or a device file");
+  set.repeated("--strategy", "LIST", strategies,
+               "Names with parameters, as in grouped_gemm:block_m=32,stream_gemv:implementation=NAME (of the overlay); "
+               "all; auto [default: all]");
+  set.value("--kv-dtype", "bf16|fp16|fp8", kv_dtype, "Step: format of the KV cache [default: bf16]");
+  set.value("--layers", "all|N", layers, "Step: decoder layers, from the first on [default: all]");
+  set.value("--launch", "graph|stream|programmatic", launch, "How one kernel follows another");
+  routing.add(set);
   set.value("--seed", "N", seed, "Of the routings; the same seed gives the same bytes out");
   set.value("--tp", "N", tp, "Tensor parallel: one device of N is simulated");
   set.value("--ep", "N", ep, "Expert parallel: the most loaded device of N is simulated");
@@ -158,7 +163,6 @@ void RequestFlags::add(FlagSet& set) {
   model_flags.add(set);
   hardware.add(set);
   calibration.add(set);
-  ladder.add(set);
 }
 
 ConcurrencyRequest request_of(const RequestFlags& flags) {

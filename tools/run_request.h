@@ -32,6 +32,8 @@ struct RequestFlags {
   LadderFlags ladder;
 
   void add(FlagSet& set);
+  // Of these what a study needs that draws its own batches of steps.
+  void add_of_steps(FlagSet& set);
 };
 
 // Reads the files that the flags name. Throws InputError.

@@ -6,6 +6,7 @@
 #include "traces/views/catalogue.h"
 #include "traces/views/ladder_views.h"
 #include "traces/views/numbers.h"
+#include "traces/views/provenance_views.h"
 #include "traces/views/step_table.h"
 
 namespace moesim {
@@ -117,54 +118,12 @@ Json verdict_json(const Verdict& verdict) {
   return json;
 }
 
-Json constants_json(const StrategyConstants& constants) {
-  if (constants.implementation.empty()) return {{"strategy", constants.strategy}, {"implementation", nullptr}};
-  const HeldOutError& error = constants.held_out;
-  return {
-      {"strategy", constants.strategy},
-      {"implementation", constants.implementation},
-      {"most_tokens", constants.most_tokens},
-      {"held_out",
-       {{"rows", error.rows}, {"median_abs_pct", error.median}, {"p95_abs_pct", error.p95}, {"bias_pct", error.bias}}}};
-}
-
 }  // namespace
 
 void write_concurrency_json(const ConcurrencyStudy& study, std::ostream& out) {
   const Provenance& p = study.provenance;
-  Json json = {{"schema", "moesim.concurrency_study/1"},
-               {"tool", {{"name", "moesim"}, {"version", p.tool_version}}},
-               {"calibration", p.calibration},
-               {"device",
-                {{"name", p.device},
-                 {"title", p.device_title},
-                 {"file", p.device_file},
-                 {"hash", p.device_hash},
-                 {"overrides", p.overrides},
-                 {"clock_hz", p.clock_hz}}},
-               {"model",
-                {{"name", p.model},
-                 {"file", p.model_file},
-                 {"weights", p.weights},
-                 {"activations", p.activations},
-                 {"tp", p.tp},
-                 {"ep", p.ep},
-                 {"moe_layers", p.moe_layers}}},
-               {"scope", p.scope},
-               {"launch", p.launch},
-               {"routing", p.routing},
-               {"samples", p.samples},
-               {"seed", p.seed}};
-  if (p.step) {
-    json["step"] = {{"context", p.step->context},
-                    {"kv_dtype", p.step->cache},
-                    {"layers", p.step->layers},
-                    {"layers_of_model", p.step->layers_of_model}};
-  }
-  if (!p.model_overrides.empty()) json["model"]["overrides"] = p.model_overrides;
-  if (!p.without.empty()) json["without"] = p.without;
-  Json& constants = json["constants"] = Json::array();
-  for (const StrategyConstants& of_strategy : p.constants) constants.push_back(constants_json(of_strategy));
+  Json json = {{"schema", "moesim.concurrency_study/1"}};
+  json.update(provenance_json(p));
   Json& rows = json["rows"] = Json::array();
   for (const ConcurrencyPoint& point : study.points) {
     for (const StrategyRow& row : point.rows) rows.push_back(row_json(point, row, p.step.has_value()));

@@ -4,75 +4,18 @@
 #include <fmt/ostream.h>
 
 #include <algorithm>
-#include <cmath>
 #include <ostream>
-#include <string>
 #include <vector>
 
 #include "traces/views/catalogue.h"
 #include "traces/views/markup.h"
+#include "traces/views/svg_chart.h"
 
 namespace moesim {
 namespace {
 
 constexpr double kWidth = 760, kHeight = 460;
 constexpr double kLeft = 70, kRight = 210, kTop = 50, kBottom = 55;  // margins; the legend stands at the right
-// Colours that stay apart in the common forms of colour blindness (Okabe and Ito), and marks that stay apart without
-// colour.
-constexpr const char* kColours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"};
-constexpr std::size_t kColourCount = std::size(kColours);
-
-struct Axis {
-  double low, high;   // of the values, > 0
-  double begin, end;  // pixels
-  [[nodiscard]] double place(double value) const {
-    const double share = high > low ? std::log(value / low) / std::log(high / low) : 0.5;
-    return begin + share * (end - begin);
-  }
-};
-
-struct Point {
-  double x, y;
-};
-
-void mark(std::ostream& out, std::size_t series, double x, double y) {
-  const char* colour = kColours[series % kColourCount];
-  switch (series % 4) {
-    case 0:
-      fmt::print(out, R"(<circle cx="{:.1f}" cy="{:.1f}" r="4" fill="{}"/>)", x, y, colour);
-      break;
-    case 1:
-      fmt::print(out, R"(<rect x="{:.1f}" y="{:.1f}" width="7" height="7" fill="{}"/>)", x - 3.5, y - 3.5, colour);
-      break;
-    case 2:
-      fmt::print(out, R"(<path d="M{:.1f} {:.1f}l4.5 8h-9z" fill="{}"/>)", x, y - 5, colour);
-      break;
-    case 3:
-      fmt::print(out, R"(<path d="M{:.1f} {:.1f}l5 5l-5 5l-5 -5z" fill="{}"/>)", x, y - 5, colour);
-      break;
-  }
-  out << '\n';
-}
-
-// 1, 2, 5, 10, ... within [low, high].
-std::vector<double> ticks(double low, double high) {
-  std::vector<double> values;
-  for (double decade = std::pow(10, std::floor(std::log10(low))); decade <= high; decade *= 10) {
-    for (const double step : {1.0, 2.0, 5.0}) {
-      if (decade * step >= low * 0.999 && decade * step <= high * 1.001) values.push_back(decade * step);
-    }
-  }
-  return values;
-}
-
-void line(std::ostream& out, const std::vector<Point>& points, const char* colour, const char* dashes) {
-  if (points.empty()) return;
-  out << R"(<polyline fill="none" stroke-width="2" stroke=")" << colour << '"';
-  if (*dashes != '\0') out << R"( stroke-dasharray=")" << dashes << '"';
-  out << R"( points=")";
-  for (const Point& p : points) fmt::print(out, "{:.1f},{:.1f} ", p.x, p.y);
-  out << "\"/>\n";
-}
 
 }  // namespace
 
@@ -86,16 +29,11 @@ void write_concurrency_svg(const ConcurrencyStudy& study, std::ostream& out) {
     }
   }
   least = std::max(least, 1e-3);
-  const Axis x{static_cast<double>(study.points.front().concurrency),
-               static_cast<double>(study.points.back().concurrency), kLeft, kWidth - kRight};
-  const Axis y{least * 0.8, std::max(most, least) * 1.25, kHeight - kBottom, kTop};
+  const LogAxis x{static_cast<double>(study.points.front().concurrency),
+                  static_cast<double>(study.points.back().concurrency), kLeft, kWidth - kRight};
+  const LogAxis y{least * 0.8, std::max(most, least) * 1.25, kHeight - kBottom, kTop};
 
-  fmt::print(
-      out,
-      R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0:.0f} {1:.0f}" role="img" aria-labelledby="t d" )"
-      R"(font-family="sans-serif" font-size="12">)"
-      "\n",
-      kWidth, kHeight);
+  begin_svg(kWidth, kHeight, out);
   fmt::print(out, "<title id=\"t\">{}: time of one {} on {}</title>\n", escaped_markup(p.model),
              p.step ? "decode step" : "MoE layer", escaped_markup(p.device_title));
   fmt::print(out,
@@ -114,7 +52,7 @@ void write_concurrency_svg(const ConcurrencyStudy& study, std::ostream& out) {
              "\n",
              kLeft, p.scope, p.launch, escaped_markup(p.routing), p.calibration);
 
-  for (const double value : ticks(y.low, y.high)) {
+  for (const double value : log_ticks(y.low, y.high)) {
     fmt::print(out,
                R"(<path d="M{:.0f} {:.1f}H{:.0f}" stroke="#ddd"/>)"
                "\n",
@@ -152,28 +90,28 @@ void write_concurrency_svg(const ConcurrencyStudy& study, std::ostream& out) {
   double row_y = kTop + 10;
   const std::vector<StrategyRow>& strategies = study.points.front().rows;
   for (std::size_t s = 0; s < strategies.size(); ++s) {
-    std::vector<Point> points;
+    std::vector<SvgPoint> points;
     for (const ConcurrencyPoint& point : study.points) {
       if (const StrategyFigures* figures = point.rows[s].figures()) {
         points.push_back(
             {x.place(static_cast<double>(point.concurrency)), y.place(to_microseconds(figures->time_median))});
       }
     }
-    line(out, points, kColours[s % kColourCount], "");
-    for (const Point& at : points) mark(out, s, at.x, at.y);
-    mark(out, s, legend + 4, row_y);
+    svg_line(out, points, series_colour(s), "");
+    for (const SvgPoint& at : points) svg_mark(out, s, at.x, at.y);
+    svg_mark(out, s, legend + 4, row_y);
     fmt::print(out,
                R"(<text x="{:.0f}" y="{:.0f}">{}{}</text>)"
                "\n",
                legend + 14, row_y + 4, escaped_markup(strategies[s].strategy), points.empty() ? " (infeasible)" : "");
     row_y += 20;
   }
-  std::vector<Point> bound;
+  std::vector<SvgPoint> bound;
   for (const ConcurrencyPoint& point : study.points) {
     bound.push_back({x.place(static_cast<double>(point.concurrency)),
                      y.place(std::max(least, to_microseconds(point.bound_median)))});
   }
-  line(out, bound, "#777", "5 4");
+  svg_line(out, bound, "#777", "5 4");
   fmt::print(out,
              R"(<path d="M{:.0f} {:.0f}h10" stroke="#777" stroke-width="2" stroke-dasharray="4 2"/>)"
              "\n",

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <ostream>
 
-#include "sim/units/parse_quantity.h"
 #include "traces/views/catalogue.h"
 #include "traces/views/concurrency_text.h"
 #include "traces/views/ladder_views.h"
+#include "traces/views/provenance_views.h"
 #include "traces/views/step_table.h"
 #include "traces/views/text_table.h"
 
@@ -23,32 +23,6 @@ constexpr double kTera = 1e12;
 std::string micros(Duration d) { return fmt::format("{:.2f}", to_microseconds(d)); }
 std::string percent(double share) { return fmt::format("{:.1f}", share * 100); }
 std::string megabytes(double bytes) { return fmt::format("{:.1f}", bytes / kMega); }
-
-void write_provenance(const Provenance& p, std::ostream& out) {
-  const std::string shard = p.tp == 1 && p.ep == 1 ? "" : fmt::format(", one device of tp {} x ep {}", p.tp, p.ep);
-  const std::string what = p.step ? step_title(p) : fmt::format("{} MoE layer ({})", p.moe_layers, p.scope);
-  out << fmt::format("moesim {}, {}, launch {}, {}\n", p.tool_version, what, p.launch, p.calibration);
-  out << fmt::format("model    {} ({}), weights {}, activations {}{}\n", p.model, p.model_file, p.weights,
-                     p.activations, shard);
-  for (const std::string& assignment : p.model_overrides) out << fmt::format("override {}\n", assignment);
-  out << fmt::format("device   {}: {} ({}, {}), clock {}\n", p.device, p.device_title, p.device_file, p.device_hash,
-                     format_quantity(p.clock_hz, Dimension::kFrequency));
-  for (const std::string& assignment : p.overrides) out << fmt::format("set      {}\n", assignment);
-  if (!p.without.empty()) out << fmt::format("without  {}\n", fmt::join(p.without, ", "));
-  if (p.step) write_step_provenance(*p.step, out);
-  out << fmt::format("routing  {}, {} sample{}, seed {}\n", p.routing, p.samples, p.samples == 1 ? "" : "s", p.seed);
-  std::vector<std::string> fitted;
-  for (const StrategyConstants& constants : p.constants) {
-    if (constants.implementation.empty()) continue;
-    fitted.push_back(fmt::format("{} as {}", constants.strategy, constants.implementation));
-    const HeldOutError& error = constants.held_out;
-    if (error.rows > 0) fitted.back() += fmt::format(" {:.1f} / {:.1f} %", error.median, error.p95);
-  }
-  if (!fitted.empty()) {
-    out << fmt::format("fitted   {} (error on models left out of the fit, median / p95)\n", fmt::join(fitted, ", "));
-  }
-  out << '\n';
-}
 
 void write_footnotes(const ConcurrencyStudy& study, std::ostream& out) {
   std::vector<std::string> not_fitted, beyond;

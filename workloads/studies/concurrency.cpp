@@ -126,42 +126,6 @@ std::vector<StrategyConstants> constants_of(const ConcurrencyRequest& request) {
   return list;
 }
 
-Provenance provenance_of(const ConcurrencyRequest& request) {
-  Provenance p;
-  p.tool_version = request.tool_version;
-  p.calibration = request.calibration ? calibration_name(*request.calibration, request.hardware) : "uncalibrated";
-  p.constants = constants_of(request);
-  p.device = request.hardware.name;
-  p.device_title = request.hardware.title;
-  p.device_file = request.hardware.file;
-  p.device_hash = request.hardware.hash;
-  p.overrides = request.overrides;
-  for (const Effect effect : all_effects()) {
-    if (request.options.simulate.without.has(effect)) p.without.emplace_back(effect_name(effect));
-  }
-  p.clock_hz = request.options.clock_hz.value_or(request.hardware[Hw::kClockBoost]);
-  p.model = request.model.name;
-  p.model_file = request.model.file;
-  p.model_overrides = request.model_overrides;
-  p.weights = format_name(request.model.expert_weights);
-  p.activations = format_name(request.activations);
-  p.scope = scope_name(request.options.scope);
-  p.launch = launch_name(request.options.launch);
-  p.routing = routing_name(request.routing, request.routing_options);
-  if (!request.routing_match.empty()) p.routing += fmt::format(", matched: {}", request.routing_match);
-  p.samples = sample_count(request);
-  p.seed = request.seed;
-  p.tp = request.tp;
-  p.ep = request.ep;
-  if (request.options.scope == Scope::kStep) {
-    const auto all = static_cast<std::int64_t>(request.model.decoder_layers.size());
-    const std::int64_t layers = std::min(all, request.step.layers.value_or(all));
-    p.step = {request.step.context, format_name(request.step.cache), layers, all};
-    p.moe_layers = moe_layers_among(request.model, layers);
-  }
-  return p;
-}
-
 Duration bound_of(const DecodeStep& sample, const ConcurrencyRequest& request, bool* matrix_bound) {
   return request.options.scope == Scope::kStep
              ? step_bound(sample, request.hardware, request.options, matrix_bound)
@@ -257,6 +221,42 @@ std::vector<Verdict> verdicts_of(const std::vector<ConcurrencyPoint>& points,
 }
 
 }  // namespace
+
+Provenance provenance_of(const ConcurrencyRequest& request) {
+  Provenance p;
+  p.tool_version = request.tool_version;
+  p.calibration = request.calibration ? calibration_name(*request.calibration, request.hardware) : "uncalibrated";
+  p.constants = constants_of(request);
+  p.device = request.hardware.name;
+  p.device_title = request.hardware.title;
+  p.device_file = request.hardware.file;
+  p.device_hash = request.hardware.hash;
+  p.overrides = request.overrides;
+  for (const Effect effect : all_effects()) {
+    if (request.options.simulate.without.has(effect)) p.without.emplace_back(effect_name(effect));
+  }
+  p.clock_hz = request.options.clock_hz.value_or(request.hardware[Hw::kClockBoost]);
+  p.model = request.model.name;
+  p.model_file = request.model.file;
+  p.model_overrides = request.model_overrides;
+  p.weights = format_name(request.model.expert_weights);
+  p.activations = format_name(request.activations);
+  p.scope = scope_name(request.options.scope);
+  p.launch = launch_name(request.options.launch);
+  p.routing = routing_name(request.routing, request.routing_options);
+  if (!request.routing_match.empty()) p.routing += fmt::format(", matched: {}", request.routing_match);
+  p.samples = sample_count(request);
+  p.seed = request.seed;
+  p.tp = request.tp;
+  p.ep = request.ep;
+  if (request.options.scope == Scope::kStep) {
+    const auto all = static_cast<std::int64_t>(request.model.decoder_layers.size());
+    const std::int64_t layers = std::min(all, request.step.layers.value_or(all));
+    p.step = {request.step.context, format_name(request.step.cache), layers, all};
+    p.moe_layers = moe_layers_among(request.model, layers);
+  }
+  return p;
+}
 
 bool ConcurrencyStudy::feasible() const {
   return std::any_of(points.begin(), points.end(), [](const ConcurrencyPoint& point) {

@@ -149,6 +149,8 @@ struct ConcurrencyStudy {
   [[nodiscard]] bool feasible() const;  // any strategy at any concurrency
 };
 
+Provenance provenance_of(const ConcurrencyRequest& request);
+
 // Between which strategies a ladder is climbed at a point: what was asked for, or of an explained study the two fastest.
 std::optional<std::pair<StrategyChoice, StrategyChoice>> ladder_ends(const ConcurrencyRequest& request,
                                                                      const ConcurrencyPoint& point);

@@ -1,0 +1,16 @@
+// What every output names: who made it and of what.
+#pragma once
+
+#include <iosfwd>
+#include <nlohmann/json_fwd.hpp>
+
+#include "workloads/studies/concurrency.h"
+
+namespace moesim {
+
+// The head of a table, with an empty line after it.
+void write_provenance(const Provenance& provenance, std::ostream& out);
+// {"tool","calibration","device","model","scope","launch","routing","samples","seed",…,"constants"}
+nlohmann::ordered_json provenance_json(const Provenance& provenance);
+
+}  // namespace moesim
