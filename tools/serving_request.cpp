@@ -20,10 +20,11 @@ constexpr std::int64_t kMostTokens = 1'000'000;
 constexpr std::int64_t kMostSessions = 1'000'000;
 constexpr std::int64_t kMostContext = 100'000'000;
 constexpr std::int64_t kMostSamples = 1000;
+constexpr std::int64_t kMostDigits = 20;
 constexpr std::int64_t kDefaultContext = 8192;            // of streams: start and limit
 constexpr std::int64_t kDefaultRequestContext = 131'072;  // limit
 constexpr std::int64_t kDefaultRequestChunk = 64;         // bucket
-constexpr const char* kDefaultHorizon = "60s";
+constexpr const char* kDefaultHorizon = "30s";
 constexpr const char* kDefaultWarmUp = "5s";
 
 Duration parse_time(const std::string& flag, const std::string& text, bool zero = false) {
@@ -159,12 +160,13 @@ void read_server(const ServingFlags& flags, ServingSetup& setup) {
   setup.memory_share = parse_share("--memory-share", flags.memory_share);
   setup.host = parse_time("--host-time", flags.host_time, true);
   if (flags.context_bucket == "exact") {
-    setup.rounding = {.context = std::nullopt, .chunk = 1};
+    setup.rounding = {.context = std::nullopt};
     if (flags.chunk_bucket) {
       throw InputError({"--chunk-bucket", "", "--context-bucket exact", "no bucket beside it", ""});
     }
   } else {
     setup.rounding.context = parse_whole("--context-bucket", flags.context_bucket, 1, kMostContext);
+    setup.rounding.count_digits = static_cast<int>(parse_whole("--count-digits", flags.count_digits, 1, kMostDigits));
     if (flags.chunk_bucket) setup.rounding.chunk = parse_whole("--chunk-bucket", *flags.chunk_bucket, 1, kMostTokens);
   }
 }
@@ -260,6 +262,8 @@ void ServingFlags::add(FlagSet& set) {
   set.value(
       "--chunk-bucket", "N", chunk_bucket,
       fmt::format("The same of the tokens of a step's prompts [default: 1, of requests {}]", kDefaultRequestChunk));
+  set.value("--count-digits", "N", count_digits,
+            "The same of a step's sequences: rounded up to N binary digits, with 4 as 17 to 18, 100 to 104");
   set.value("--samples", "N", samples, "Routings drawn for each composition of a step");
 }
 

@@ -20,7 +20,7 @@ struct ServingFlags {
   std::string budget = "2048", max_batch = "256";
   std::optional<std::string> max_sessions, context_limit, chunk_bucket;
   std::string memory_share = "0.9", host_time = "0us";
-  std::string context_bucket = "1024", samples = "2";
+  std::string context_bucket = "1024", count_digits = "4", samples = "1";
 
   void add(FlagSet& set);
 };

@@ -44,6 +44,8 @@ Json setup_json(const ServingStudy& study) {
           {"host_ms", milliseconds(setup.host)},
           {"context_bucket", setup.rounding.context ? Json(*setup.rounding.context) : Json(nullptr)},
           {"chunk_bucket", setup.rounding.chunk},
+          {"count_digits", setup.rounding.count_digits},
+          {"samples", study.provenance.samples},
           {"weights_bytes", study.weights.value()},
           {"cache_bytes", study.cache.value()},
           {"session_bytes", study.session_bytes.value()}};
@@ -106,6 +108,7 @@ nlohmann::ordered_json serving_strategies_json(const ServingStudy& study) {
 
 nlohmann::ordered_json serving_head_json(const ServingStudy& study) {
   Json json = provenance_json(study.provenance);
+  json.at("step").erase("context");
   json["load"] = load_noun(study.setup.kind);
   json["setup"] = setup_json(study);
   json["candidates"] = study.candidates;

@@ -114,6 +114,7 @@ std::string steps_text(const ServingStudy& study) {
     text = "contexts exact";
   } else {
     text = fmt::format("contexts levelled within a step, rounded up to {}", *rounding.context);
+    text += fmt::format(", sequences to {} binary digits", rounding.count_digits);
     if (rounding.chunk > 1) text += fmt::format(", tokens of prompts to {}", rounding.chunk);
   }
   return text +

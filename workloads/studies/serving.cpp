@@ -340,6 +340,7 @@ ServingStudy run_serving_study(const ServingRequest& request) {
   StepTimes times(request.engine, candidates_of(request.engine), request.setup.rounding, request.progress);
   ServingStudy study;
   study.provenance = provenance_of(request.engine);
+  study.provenance.step->context = 0;
   study.setup = request.setup;
   for (const StrategyChoice& candidate : times.candidates()) study.candidates.push_back(candidate.text);
   study.weights = memory_with(request.engine, 0, 1).weights();

@@ -31,6 +31,12 @@ std::vector<StepSequences> collected(std::vector<StepSequences> batch) {
   return result;
 }
 
+std::int64_t rounded_count(std::int64_t count, int digits) {
+  std::int64_t unit = 1;
+  while (count / unit >= std::int64_t{1} << digits) unit *= 2;
+  return round_up(count, unit);
+}
+
 }  // namespace
 
 std::vector<StepSequences> rounded_batch(const std::vector<StepSequences>& batch, const StepRounding& rounding) {
@@ -48,7 +54,7 @@ std::vector<StepSequences> rounded_batch(const std::vector<StepSequences>& batch
     const std::int64_t tokens = divide_up(sum.tokens, sum.count);
     const std::int64_t issued = prompts ? round_up(tokens, rounding.chunk) : 1;
     const std::int64_t context = round_up(divide_up(sum.context, sum.count), *rounding.context);
-    result.push_back({sum.count, issued, std::max(context, issued)});
+    result.push_back({rounded_count(sum.count, rounding.count_digits), issued, std::max(context, issued)});
   }
   return result;
 }

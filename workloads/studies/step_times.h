@@ -3,10 +3,11 @@
 // What a step's time depends on is its key: new tokens and contexts of its sequences, and which of `samples` routings it
 // has (drawn anew for every composition; step number n has a fixed one of them). So that keys come again, a composition is
 // rounded first, unless that is switched off:
-//   sequences with one new token: as many, all with their mean context rounded up to a multiple of `context`
-//   sequences with more:          as many, all with their mean of new tokens, rounded up to a multiple of `chunk`,
-//                                 and with their mean context, rounded likewise
-// Direction of error: too slow, by half a bucket of context in the mean; contexts that differ within a step are levelled.
+//   sequences with one new token: their number rounded up to `count_digits` significant binary digits (17 to 18, 100 to
+//                                 104), all with their mean context rounded up to a multiple of `context`
+//   sequences with more:          the same, all with their mean of new tokens, rounded up to a multiple of `chunk`
+// Direction of error: too slow, by half a bucket of context and 3 % of the sequences (beyond 16) in the mean; contexts that
+// differ within a step are levelled.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +27,7 @@ namespace moesim {
 struct StepRounding {
   std::optional<std::int64_t> context = 1024;  // nullopt: nothing is rounded or levelled
   std::int64_t chunk = 1;
+  int count_digits = 4;
 };
 
 std::vector<StepSequences> rounded_batch(const std::vector<StepSequences>& batch, const StepRounding& rounding);

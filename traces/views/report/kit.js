@@ -11,12 +11,9 @@ function fixed(value, digits) {
   return value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
-// Microseconds, or milliseconds where all of a study's times are long.
-const timeUnit = (() => {
-  const times = data.points.flatMap((p) => p.rows.map((r) => r.median_ps)).filter((t) => t !== undefined);
-  return Math.min(...times) >= 1e9 ? { name: "ms", ps: 1e9 } : { name: "µs", ps: kPsPerUs };
-})();
-
+// Microseconds, or milliseconds where all times are long.
+function unitOf(times) { return Math.min(...times) >= 1e9 ? { name: "ms", ps: 1e9 } : { name: "µs", ps: kPsPerUs }; }
+// In `timeUnit`, which the page's own script states.
 function inUnit(ps) { return ps / timeUnit.ps; }
 function timeText(ps) {
   const value = inUnit(ps);
@@ -92,31 +89,9 @@ function strategyShape(s, size = 58) { return d3.symbol().type(kShapes[s % kShap
 const kDashes = ["", "7 2", "2 2", "9 3 2 3"];
 function strategyDash(s) { return kDashes[Math.floor(s / kShapes.length) % kDashes.length]; }
 
-// The name, with what it took in the case of auto, and a mark where it does not rest on a fit.
 function strategyName(s) { return data.strategies[s]; }
-function rowMark(row) {
-  if (!data.calibrated || row.median_ps === undefined || row.in_calibrated_range) return "";
-  return row.implementation === null ? " †" : " ‡";
-}
-function rowName(row) {
-  const picked = row.picked_samples ? ` = ${Object.keys(row.picked_samples).join(", ")}` : "";
-  return strategyName(row.strategy) + picked + rowMark(row);
-}
 
-// ---- effects and parts: a colour and a pattern each, so that neighbours differ without colour
-
-const kEffectLooks = {
-  memory_stream: ["#5aa7e0", "solid"], underfilled_stream: ["#a9d3f2", "diagonal"], memory_rereads: ["#4fb8c9", "cross"],
-  cache_bandwidth: ["#7fd1b9", "dots"], matrix: ["#f2a65a", "solid"], padding: ["#f7cf9e", "diagonal"],
-  vector: ["#e8d16b", "horizontal"], serial_step: ["#c99be0", "solid"], launch: ["#9aa4ae", "solid"],
-  dispatch_fill: ["#c3cad1", "dots"], tail: ["#e3a9b7", "counter"], synchronisation: ["#d97f8f", "horizontal"],
-  weight_load: ["#e58a5c", "counter"], helper: ["#b6bf7a", "cross"],
-};
-const kPartLooks = [["#5aa7e0", "solid"], ["#a9d3f2", "diagonal"], ["#c3cad1", "dots"], ["#f2a65a", "solid"], ["#f7cf9e", "diagonal"],
-  ["#7fd1b9", "dots"], ["#c99be0", "horizontal"], ["#e3a9b7", "counter"], ["#9aa4ae", "cross"]];
-const kUnknownLook = ["#c3cad1", "counter"];
-const effects = data.effects.map((e) => ({ ...e, look: kEffectLooks[e.key] || kUnknownLook }));
-const parts = data.parts.map((p, i) => ({ ...p, look: kPartLooks[i] || kUnknownLook }));
+// ---- patterns of blocks, so that neighbours differ without colour
 
 const kPatternPaths = {
   diagonal: "M-2 2L2 -2M0 8L8 0M6 10L10 6", counter: "M-2 6L2 10M0 0L8 8M6 -2L10 2", horizontal: "M0 2H8M0 6H8",
@@ -156,6 +131,16 @@ function drawLegend(svg, items, x, y, width) {
     left += taken + kGap;
   }
   return (row + 1) * kRow;
+}
+
+// Ticks of a logarithmic axis: 1, 2 and 5 of each decade, or powers of ten alone where these are many.
+function logTicks(low, high) {
+  const all = [];
+  for (let e = Math.floor(Math.log10(low)); e <= Math.ceil(Math.log10(high)); ++e) {
+    for (const m of [1, 2, 5]) all.push([m * 10 ** e, m]);
+  }
+  const inside = all.filter(([v]) => v >= low * 0.999 && v <= high * 1.001);
+  return (inside.length > 10 ? inside.filter(([, m]) => m === 1) : inside).map(([v]) => v);
 }
 
 // ---- tooltips and keys
@@ -243,14 +228,9 @@ document.addEventListener("keydown", (event) => {
 // What has the focus scrolls into view, and its tip with it.
 window.addEventListener("scroll", () => (tipFollows ? tipFollows() : hideTip()), { passive: true });
 
-// ---- the concurrency whose details are shown
+// ---- the page's colours follow the system (color-scheme) until one of the two is chosen
 
-function feasibleRows(p) { return p.rows.filter((row) => row.median_ps !== undefined); }
-const chosen = { index: data.points.findIndex((p) => feasibleRows(p).length > 0), listeners: [] };
-function point() { return data.points[chosen.index]; }
-function choose(index) {
-  if (index === chosen.index) return;
-  chosen.index = index;
-  for (const listener of chosen.listeners) listener();
-  document.getElementById("live").textContent = `Details at ${tokensText(point().concurrency)}`;
-}
+document.getElementById("theme").addEventListener("change", (event) => {
+  if (event.target.value === "system") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = event.target.value;
+});

@@ -1,13 +1,5 @@
 // Puts the page together.
 
-// The colours follow the system (color-scheme) until one of the two is chosen.
-function startTheme() {
-  document.getElementById("theme").addEventListener("change", (event) => {
-    if (event.target.value === "system") delete document.documentElement.dataset.theme;
-    else document.documentElement.dataset.theme = event.target.value;
-  });
-}
-
 function startChooser() {
   const select = document.getElementById("concurrency");
   data.points.forEach((p, i) => select.append(element("option", { value: i, text: tokensText(p.concurrency) })));
@@ -16,7 +8,6 @@ function startChooser() {
   chosen.listeners.push(() => { select.value = String(chosen.index); });
 }
 
-startTheme();
 startChooser();
 fillVerdict();
 addTimeChart(document.getElementById("time"));

@@ -50,16 +50,6 @@ function timeTable() {
   return { columns, rows };
 }
 
-// Ticks of a logarithmic axis: 1, 2 and 5 of each decade, or powers of ten alone where these are many.
-function logTicks(low, high) {
-  const all = [];
-  for (let e = Math.floor(Math.log10(low)); e <= Math.ceil(Math.log10(high)); ++e) {
-    for (const m of [1, 2, 5]) all.push([m * 10 ** e, m]);
-  }
-  const inside = all.filter(([v]) => v >= low * 0.999 && v <= high * 1.001);
-  return (inside.length > 10 ? inside.filter(([, m]) => m === 1) : inside).map(([v]) => v);
-}
-
 const timeMode = { relative: false };
 
 function drawTime(svg, width) {
