@@ -65,7 +65,7 @@ TEST_F(MixedStep, OfDecodesAloneIsADecodeStepToThePicosecond) {
 TEST_F(MixedStep, AChunkAttendsCausallyInTiles) {
   const Kernel kernel = kernel_of(step_of(model, {.options = one_layer, .mixed = {{2, 96, 1096}}}), h200, "attention");
   const double values = 2.0 * 128, heads = 8, sequences = 2;
-  EXPECT_NEAR(read_by(kernel), 2 * values * heads * sequences * (1032 + 1064 + 1096), 1e-6 * read_by(kernel));
+  EXPECT_NEAR(read_by(kernel), 2 * values * heads * sequences * (1032 + 1064 + 1096), 1e-5 * read_by(kernel));
   const auto blocks = [](double tokens) { return std::ceil(tokens / 64) * 64; };
   const double issued = 2 * 128 * values * heads * sequences * (blocks(1032) + blocks(1064) + blocks(1096));
   // Parts of a split hold whole blocks, the last perhaps fewer than it is given time for.
@@ -84,7 +84,7 @@ TEST_F(MixedStep, AWindowLimitsWhatATileStreams) {
   windowed.mixers.front().window = 256;
   const Kernel kernel =
       kernel_of(step_of(windowed, {.options = one_layer, .mixed = {{1, 32, 5000}}}), h200, "attention");
-  EXPECT_NEAR(read_by(kernel), 2 * 256.0 * 8 * (256 + 31), 1);
+  EXPECT_NEAR(read_by(kernel), 2 * 256.0 * 8 * (256 + 31), 64);  // bytes of an item are whole
 }
 
 TEST_F(MixedStep, TheHeadSeesTheLastTokenOfEachSequenceAlone) {

@@ -13,7 +13,7 @@ namespace moesim {
 namespace {
 
 constexpr double kService = 0.010;  // seconds
-constexpr double kRequests = 60'000;
+constexpr double kRequests = 20'000;
 
 struct Queue {
   ServerRun run;

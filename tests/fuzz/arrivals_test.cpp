@@ -33,7 +33,7 @@ TEST(Fuzz, ArrivalTraces) {
       for (std::size_t k = 0; k < session.turns.size(); ++k) {
         EXPECT_GE(session.turns[k].prompt, 1);
         EXPECT_GE(session.turns[k].output, 0);
-        if (k > 0) EXPECT_GE(session.turns[k].arrival, session.turns[k - 1].arrival);
+        EXPECT_GE(session.turns[k].arrival, session.turns[k > 0 ? k - 1 : 0].arrival);
       }
     }
   });

@@ -15,9 +15,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::array kScripts = {"kit.js", "figure.js", "serving_report.js"};
-constexpr std::size_t kCurvePoints = 100;  // of a distribution
+constexpr std::size_t kCurvePoints = 50;  // of a distribution
 
-// The latency's quantiles at 1 %, 2 %, …, 100 %.
+// The latency's quantiles at 2 %, 4 %, …, 100 %.
 Json curve_json(const ServingStudy& study, const ServerRun& run) {
   std::vector<Duration> times;
   const TimePoint from(study.setup.warm_up.value()), to(study.setup.horizon.value());

@@ -117,15 +117,16 @@ void write_bar(const ServingStudy& study, const Chart& chart, std::size_t series
   double most = 1;
   for (const StrategyServing& other : study.strategies) most = std::max(most, other.sustainable.value_or(0));
   const double top = chart.bars + kBar * static_cast<double>(series);
-  const double length = *s.sustainable / most * (kWidth - kRight - kLeft);
+  constexpr double kShare = 0.55;  // of the plot's width: words stand behind the bar
+  const double length = *s.sustainable / most * kShare * (kWidth - kRight - kLeft);
   fmt::print(out,
              R"(<rect x="{:.0f}" y="{:.1f}" width="{:.1f}" height="{:.0f}" fill="{}"/>)"
              "\n",
              kLeft, top, length, kBar - 6, series_colour(series));
   fmt::print(out,
-             R"(<text x="{:.1f}" y="{:.1f}">{}: {:g} {}</text>)"
+             R"(<text x="{:.1f}" y="{:.1f}">{}</text>)"
              "\n",
-             kLeft + length + 6, top + 12, escaped_markup(s.strategy), *s.sustainable, load_noun(study.setup.kind));
+             kLeft + length + 6, top + 12, escaped_markup(result_text(study, s)));
 }
 
 }  // namespace

@@ -149,8 +149,9 @@ std::string headline(const ServingStudy& study) {
     return fmt::format("{} sustains most: {:g} {}", best->strategy, *best->sustainable, load_noun(study.setup.kind));
   }
   const ServingFigures& last = best->points.back();
-  return fmt::format("{} has the shortest tail: at {:g} {}, 99 % of {}s within {}", best->strategy, last.load,
-                     load_noun(study.setup.kind), turn_noun(study.setup.kind), time_text(last.latency.p99));
+  constexpr double kMilli = 1e3;
+  return fmt::format("{} has the shortest tail: at {:g} {}, 99 % of {}s within {:.1f} ms", best->strategy, last.load,
+                     load_noun(study.setup.kind), turn_noun(study.setup.kind), to_seconds(last.latency.p99) * kMilli);
 }
 
 }  // namespace moesim

@@ -244,11 +244,9 @@ class Study {
     while (bad <= most && pass(bad)) {
       good = bad;
       bad = std::min(2 * bad, most + 1);
-      if (good == most) break;
     }
     if (result.infeasible) return;
-    result.memory_limited = good == most;
-    while (bad - good > 1 && !result.memory_limited) {
+    while (bad - good > 1) {
       const std::int64_t middle = good + (bad - good) / 2;
       (pass(middle) ? good : bad) = middle;
       if (result.infeasible) return;
@@ -264,6 +262,7 @@ class Study {
       result.monotone = false;
       good = k - 1;
     }
+    result.memory_limited = good == most;
     result.sustainable = good == 0 ? 0 : load_of(good);
     std::sort(result.points.begin(), result.points.end(),
               [](const ServingFigures& a, const ServingFigures& b) { return a.load < b.load; });

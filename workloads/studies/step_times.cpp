@@ -74,6 +74,8 @@ std::variant<StepTime, Infeasible> StepTimes::time(std::optional<std::size_t> ca
     const Answer answer = simulated(key, c);
     if (const auto* time = std::get_if<Duration>(&answer)) {
       if (!best || *time < best->time) best = StepTime{*time, c};
+    } else if (candidate) {
+      return std::get<Infeasible>(answer);
     } else {
       reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", candidates_[c].text,
                              std::get<Infeasible>(answer).reason);
