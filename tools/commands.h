@@ -32,6 +32,7 @@ extern const Command kSweepCommand;
 extern const Command kReportCommand;
 extern const Command kTuneCommand;
 extern const Command kSensitivityCommand;
+extern const Command kServeSimCommand;
 extern const Command kRouteCommand;
 extern const Command kValidateCommand;
 extern const Command kCalibrateCommand;

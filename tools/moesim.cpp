@@ -22,9 +22,10 @@ bool is_further_rank(int argc, const char* const* argv) {
 }
 
 CommandResult run(int argc, const char* const* argv) {
-  const Command commands[] = {kRunCommand,    kSweepCommand,    kReportCommand,    kTuneCommand,    kSensitivityCommand,
-                              kRouteCommand,  kValidateCommand, kCalibrateCommand, kCompareCommand, kImportCommand,
-                              kModelsCommand, kDevicesCommand,  kStrategiesCommand};
+  const Command commands[] = {kRunCommand,         kSweepCommand,     kReportCommand, kTuneCommand,
+                              kSensitivityCommand, kServeSimCommand,  kRouteCommand,  kValidateCommand,
+                              kCalibrateCommand,   kCompareCommand,   kImportCommand, kModelsCommand,
+                              kDevicesCommand,     kStrategiesCommand};
   try {
     const Request request = parse_command_line(commands, argc, argv);
     if (const auto* text = std::get_if<std::string>(&request)) return {.output = *text, .complaint = ""};

@@ -25,7 +25,7 @@ Progress::~Progress() {
 }
 
 void Progress::show(std::size_t done, std::size_t all, const char* doing) {
-  write(fmt::format("{} {}/{}", doing, done, all));
+  write(all == 0 ? fmt::format("{} {}", doing, done) : fmt::format("{} {}/{}", doing, done, all));
 }
 
 void Progress::show_left(std::size_t done, std::size_t before, std::size_t all, const char* doing) {

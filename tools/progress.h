@@ -13,6 +13,7 @@ class Progress {
   ~Progress();  // clears the line
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
+  // `all` 0: not known.
   void show(std::size_t done, std::size_t all, const char* doing = "simulating");
   // With the time that is left if what is left takes as long as what was done here, after `before` that were there.
   void show_left(std::size_t done, std::size_t before, std::size_t all, const char* doing);

@@ -134,40 +134,65 @@ std::string reasons_of(const ConcurrencyStudy& study) {
 
 }  // namespace
 
-void RequestFlags::add_what(FlagSet& set) {
-  set.value("--model", "NAME|PATH", model, "A name from `moesim models`, or a Hugging Face config.json");
-  set.value("--device", "NAME|PATH", device, "A name from `moesim devices`, or a device file");
-  set.value("--concurrency", "LIST", concurrency,
-            fmt::format("Tokens of a decode step, as in 1,2,8-16 [default: {}]", usual_concurrency));
-}
-
 void RequestFlags::add(FlagSet& set) {
   add_what(set);
-  set.repeated("--strategy", "LIST", strategies,
-               "Names with parameters, as in grouped_gemm:block_m=32,stream_gemv:implementation=NAME (of the overlay); "
-               "all; auto [default: all]");
+  add_concurrency(set);
+  add_strategies(set);
   set.value("--scope", "moe_layer|expert_ffn|step", scope,
             "One MoE layer; its routed experts with given routing alone; or a decode step of all layers");
   set.value("--context", "N", context,
             fmt::format("Step: tokens of context of each sequence [default: {}]", StepOptions().context));
-  set.value("--kv-dtype", "bf16|fp16|fp8", kv_dtype, "Step: format of the KV cache [default: bf16]");
-  set.value("--layers", "all|N", layers, "Step: decoder layers, from the first on [default: all]");
-  add_how(set, fmt::format("Routings drawn per concurrency, {} of a step [default: {}]", kDefaultStepSamples,
-                           kDefaultSamples));
+  add_layers(set);
+  add_how(set);
+  add_samples(set, fmt::format("Routings drawn per concurrency, {} of a step [default: {}]", kDefaultStepSamples,
+                               kDefaultSamples));
   ladder.add(set);
 }
 
 void RequestFlags::add_of_layer(FlagSet& set, std::int64_t default_samples) {
   add_what(set);
+  add_concurrency(set);
   set.value("--scope", "moe_layer|expert_ffn", scope, "One MoE layer; or its routed experts with given routing alone");
-  add_how(set, fmt::format("Routings drawn per concurrency [default: {}]", default_samples));
+  add_how(set);
+  add_samples(set, fmt::format("Routings drawn per concurrency [default: {}]", default_samples));
 }
 
-void RequestFlags::add_how(FlagSet& set, const std::string& samples_help) {
+void RequestFlags::add_of_steps(FlagSet& set) {
+  add_what(set);
+  add_strategies(set);
+  add_layers(set);
+  add_how(set);
+}
+
+void RequestFlags::add_what(FlagSet& set) {
+  set.value("--model", "NAME|PATH", model, "A name from `moesim models`, or a Hugging Face config.json");
+  set.value("--device", "NAME|PATH", device, "A name from `moesim devices`, or a device file");
+}
+
+void RequestFlags::add_concurrency(FlagSet& set) {
+  set.value("--concurrency", "LIST", concurrency,
+            fmt::format("Tokens of a decode step, as in 1,2,8-16 [default: {}]", usual_concurrency));
+}
+
+void RequestFlags::add_strategies(FlagSet& set) {
+  set.repeated("--strategy", "LIST", strategies,
+               "Names with parameters, as in grouped_gemm:block_m=32,stream_gemv:implementation=NAME (of the overlay); "
+               "all; auto [default: all]");
+}
+
+void RequestFlags::add_layers(FlagSet& set) {
+  set.value("--kv-dtype", "bf16|fp16|fp8", kv_dtype, "Step: format of the KV cache [default: bf16]");
+  set.value("--layers", "all|N", layers, "Step: decoder layers, from the first on [default: all]");
+}
+
+void RequestFlags::add_samples(FlagSet& set, const std::string& help) {
+  set.value("--trace-layer", "N", trace_layer, "Only this layer of the trace [default: all, as samples]");
+  set.value("--samples", "N", samples, help);
+}
+
+void RequestFlags::add_how(FlagSet& set) {
   set.value("--launch", "graph|stream|programmatic", launch, "How one kernel follows another");
   routing.add(set);
-  set.value("--trace-layer", "N", trace_layer, "Only this layer of the trace [default: all, as samples]");
-  set.value("--samples", "N", samples, samples_help);
   set.value("--seed", "N", seed, "Of the routings; the same seed gives the same bytes out");
   set.value("--tp", "N", tp, "Tensor parallel: one device of N is simulated");
   set.value("--ep", "N", ep, "Expert parallel: the most loaded device of N is simulated");

@@ -37,12 +37,18 @@ struct RequestFlags {
   LadderFlags ladder;
 
   void add(FlagSet& set);
-  // Those of one strategy of a layer: no --strategy, no step, no ladder. What is not given has these values.
+  // Those of one strategy of a layer: no --strategy, no step, no ladder.
   void add_of_layer(FlagSet& set, std::int64_t default_samples);
+  // Of a study that draws its own batches of steps.
+  void add_of_steps(FlagSet& set);
 
  private:
   void add_what(FlagSet& set);
-  void add_how(FlagSet& set, const std::string& samples_help);
+  void add_concurrency(FlagSet& set);
+  void add_strategies(FlagSet& set);
+  void add_layers(FlagSet& set);
+  void add_samples(FlagSet& set, const std::string& help);
+  void add_how(FlagSet& set);
 };
 
 // Reads the files that the flags name. Throws InputError.

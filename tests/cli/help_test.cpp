@@ -17,8 +17,9 @@ using testing::IsEmpty;
 using testing::MatchesRegex;
 using testing::SizeIs;
 
-const std::vector<std::string> kCommands = {"run",      "sweep",     "report",  "tune",   "sensitivity", "route",
-                                            "validate", "calibrate", "compare", "models", "devices",     "strategies"};
+const std::vector<std::string> kCommands = {"run",       "sweep",   "report",    "tune",      "sensitivity",
+                                            "serve-sim", "route",   "validate",  "calibrate", "compare",
+                                            "models",    "devices", "strategies"};
 
 std::string help_of(const std::vector<std::string>& arguments) {
   const CommandOutput help = run_moesim(arguments);
@@ -107,9 +108,11 @@ TEST_P(HelpExamples, Work) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, HelpExamples,
-                         testing::Values("", "run", "sweep", "report", "tune", "sensitivity", "route", "validate",
-                                         "compare", "models", "devices", "strategies"),
-                         [](const auto& test) { return test.param.empty() ? "program" : test.param; });
+                         testing::Values("", "run", "sweep", "report", "tune", "sensitivity", "serve-sim", "route",
+                                         "validate", "compare", "models", "devices", "strategies"),
+                         [](const auto& test) {
+                           return test.param.empty() ? "program" : test.param == "serve-sim" ? "serve_sim" : test.param;
+                         });
 
 }  // namespace
 }  // namespace moesim

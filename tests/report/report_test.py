@@ -366,6 +366,23 @@ class ReportTest(unittest.TestCase):
         self.check_quiet(page, path)
         (FOLDER / "axis.png").write_bytes(page.screenshot(full=True))
 
+    def test_draws_streams(self):
+        path = FOLDER / "serve.html"
+        moesim("serve-sim", "--model", "qwen3-30b-a3b", "--layers", "2", "--sessions", "2,12", "--horizon", "2s", "--warm-up", "0s", "--report", str(path))
+        for width in (1280, 360):
+            page = self.open(path, width=width)
+            charts = self.check_charts(page, 3)
+            self.assertEqual(["chart-load", "chart-tail", "chart-sizes"], [c["id"] for c in charts])
+            page.evaluate("document.querySelector('[name=load-mode][value=misses]').click()")
+            page.settle()
+            self.check_charts(page, 3)
+            self.assertEqual([], page.evaluate("probes.faint(4.5)")["found"])
+            self.assertEqual(width, page.evaluate("document.documentElement.scrollWidth"))
+            self.check_quiet(page, path)
+        saved = {f.name.split("-chart-")[1]: f for f in self.downloads(page, '[aria-label^="Save as CSV"]')}
+        rows = list(csv.DictReader(io.StringIO(saved["load.csv"].read_bytes().decode(), newline="")))
+        self.assertEqual({"2", "12"}, {r["sessions"] for r in rows})
+
 
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)

@@ -9,11 +9,19 @@ namespace moesim::testkit {
 
 DecodeStep step_of(const MoeModel& model, const StepShape& shape) {
   const WeightFormat activations = default_activations(model.expert_weights);
-  DecodeStep step{model, shape.options, shape.sequences, shape.tp, shape.ep, activations, {}};
+  DecodeStep step{model, shape.options, shape.sequences, shape.tp, shape.ep, activations, {}, shape.mixed};
+  std::int64_t tokens = shape.sequences;
+  if (!shape.mixed.empty()) {
+    step.sequences = tokens = 0;
+    for (const StepSequences& alike : shape.mixed) {
+      step.sequences += alike.count;
+      tokens += alike.count * alike.tokens;
+    }
+  }
   std::uint64_t draw = 0;
   for (std::int64_t l = 0; l < step.layers(); ++l) {
     if (!model.decoder_layers[static_cast<std::size_t>(l)].moe) continue;
-    const RoutedBatch batch = draw_batch({}, model.experts, model.topk, shape.sequences, 1, draw++);
+    const RoutedBatch batch = draw_batch({}, model.experts, model.topk, tokens, 1, draw++);
     step.moe_layers.push_back(shard_layer(model, batch, activations, shape.tp, shape.ep));
   }
   return step;

@@ -1,6 +1,8 @@
 // Decode steps with uniform routing, a draw for each MoE layer.
 #pragma once
 
+#include <vector>
+
 #include "workloads/predict.h"
 #include "workloads/step/decode_step.h"
 
@@ -9,6 +11,7 @@ namespace moesim::testkit {
 struct StepShape {
   std::int64_t sequences = 1, tp = 1, ep = 1;
   StepOptions options = {};
+  std::vector<StepSequences> mixed = {};  // in place of so many that decode
 };
 
 // The model must outlive it.

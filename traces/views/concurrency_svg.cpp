@@ -18,8 +18,8 @@ constexpr double kWidth = 760, kHeight = 460;
 constexpr double kLeft = 70, kRight = 210, kTop = 50, kBottom = 55;  // margins; the legend stands at the right
 
 // p5 to p95 behind a strategy's line, where they are known.
-void band(std::ostream& out, const ConcurrencyStudy& study, std::size_t strategy, const Axis& x, const Axis& y) {
-  std::vector<Point> edge, back;
+void band(std::ostream& out, const ConcurrencyStudy& study, std::size_t strategy, const LogAxis& x, const LogAxis& y) {
+  std::vector<SvgPoint> edge, back;
   for (const ConcurrencyPoint& point : study.points) {
     const std::optional<TimeInterval>& interval = point.rows[strategy].interval;
     if (!interval) continue;
@@ -30,13 +30,13 @@ void band(std::ostream& out, const ConcurrencyStudy& study, std::size_t strategy
   if (edge.empty()) return;
   if (edge.size() == 1) {  // a bar
     fmt::print(out, R"(<path d="M{:.1f} {:.1f}V{:.1f}" stroke="{}" stroke-width="2"/>)", edge[0].x, edge[0].y,
-               back[0].y, kColours[strategy % kColourCount]);
+               back[0].y, series_colour(strategy));
     out << '\n';
     return;
   }
   edge.insert(edge.end(), back.rbegin(), back.rend());
-  out << R"(<polygon fill-opacity="0.15" fill=")" << kColours[strategy % kColourCount] << R"(" points=")";
-  for (const Point& p : edge) fmt::print(out, "{:.1f},{:.1f} ", p.x, p.y);
+  out << R"(<polygon fill-opacity="0.15" fill=")" << series_colour(strategy) << R"(" points=")";
+  for (const SvgPoint& p : edge) fmt::print(out, "{:.1f},{:.1f} ", p.x, p.y);
   out << "\"/>\n";
 }
 

@@ -38,7 +38,9 @@ std::string step_title(const Provenance& p) {
 }
 
 void write_step_provenance(const Provenance::Step& step, std::ostream& out) {
-  out << fmt::format("step     one token of each sequence, context {} tokens, KV cache {}\n", step.context, step.cache);
+  const std::string what = step.context > 0 ? fmt::format("one token of each sequence, context {} tokens", step.context)
+                                            : "decodes and chunks of prompts, as below";
+  out << fmt::format("step     {}, KV cache {}\n", what, step.cache);
 }
 
 void write_step_rows(const ConcurrencyStudy& study, std::ostream& out) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <span>
 
 #include "sim/units/check.h"
@@ -27,10 +28,10 @@ std::vector<std::int64_t> draw_domains(const RoutingOptions& options, std::int64
   return domains;
 }
 
-// `previous`: the last token of each request, replaced; empty where none is kept.
-void draw_rows(const LayerRouter& router, const RoutingOptions& options, std::span<const std::int64_t> domains,
-               bool first_step, std::vector<std::int32_t>& previous, RoutedBatch& batch, RowScratch& scratch,
-               RandomStream& stream) {
+// `requests`: tokens of each. `previous`: the last token of each request, replaced; empty where none is kept.
+void draw_rows(const LayerRouter& router, const RoutingOptions& options, std::span<const std::int64_t> requests,
+               std::span<const std::int64_t> domains, bool first_step, std::vector<std::int32_t>& previous,
+               RoutedBatch& batch, RowScratch& scratch, RandomStream& stream) {
   const auto topk = static_cast<std::size_t>(batch.topk);
   const std::span<std::int32_t> ids(batch.ids);
   std::int64_t token = 0;
@@ -38,7 +39,7 @@ void draw_rows(const LayerRouter& router, const RoutingOptions& options, std::sp
     std::span<const std::int32_t> before;
     if (!first_step && !previous.empty()) before = std::span(previous).subspan(request * topk, topk);
     double keep = options.sticky;
-    const std::int64_t end = std::min(token + options.tokens_per_request, batch.tokens);
+    const std::int64_t end = token + requests[request];
     for (; token < end; ++token) {
       const std::span<std::int32_t> row = ids.subspan(static_cast<std::size_t>(token) * topk, topk);
       router.draw_row(domains[request], before, keep, row, scratch, stream);
@@ -53,6 +54,13 @@ void draw_rows(const LayerRouter& router, const RoutingOptions& options, std::sp
 
 }  // namespace
 
+std::vector<std::int64_t> equal_requests(std::int64_t tokens, std::int64_t tokens_per_request) {
+  std::vector<std::int64_t> requests(static_cast<std::size_t>(divide_up(tokens, tokens_per_request)),
+                                     tokens_per_request);
+  requests.back() = tokens - tokens_per_request * (static_cast<std::int64_t>(requests.size()) - 1);
+  return requests;
+}
+
 RoutingGenerator::RoutingGenerator(const Routing& law, const RoutingOptions& options, TraceShape shape,
                                    std::uint64_t seed)
     : law_(law), options_(options), shape_(shape), seed_(seed), layer_(shape.layers), scratch_(shape.router.experts) {
@@ -66,7 +74,8 @@ RoutingGenerator::RoutingGenerator(const Routing& law, const RoutingOptions& opt
     streams_.push_back(stream_of(seed, static_cast<std::uint64_t>(layer)));
   }
   RandomStream requests = stream_of(seed, kRequests);
-  domains_ = draw_domains(options, divide_up(shape.tokens, options.tokens_per_request), requests);
+  requests_ = equal_requests(shape.tokens, options.tokens_per_request);
+  domains_ = draw_domains(options, static_cast<std::int64_t>(requests_.size()), requests);
   const std::size_t kept = options.sticky > 0 ? domains_.size() * static_cast<std::size_t>(shape.router.topk) : 0;
   previous_.assign(static_cast<std::size_t>(shape.layers), std::vector<std::int32_t>(kept));
 }
@@ -86,19 +95,25 @@ const RoutedBatch& RoutingGenerator::next() {
     const auto sample = static_cast<std::uint64_t>(step_ * shape_.layers) + layer;
     batch_ = draw_batch(law_, shape_.router.experts, shape_.router.topk, shape_.tokens, seed_, sample);
   } else {
-    draw_rows(routers_[layer], options_, domains_, step_ == 0, previous_[layer], batch_, scratch_, streams_[layer]);
+    draw_rows(routers_[layer], options_, requests_, domains_, step_ == 0, previous_[layer], batch_, scratch_,
+              streams_[layer]);
   }
   return batch_;
 }
 
 void draw_fresh_batch(const LayerRouter& router, const RoutingOptions& options, std::int64_t tokens, RoutedBatch& batch,
                       RowScratch& scratch, RandomStream& stream) {
-  batch.tokens = tokens;
+  draw_fresh_batch(router, options, equal_requests(tokens, options.tokens_per_request), batch, scratch, stream);
+}
+
+void draw_fresh_batch(const LayerRouter& router, const RoutingOptions& options,
+                      const std::vector<std::int64_t>& requests, RoutedBatch& batch, RowScratch& scratch,
+                      RandomStream& stream) {
+  batch.tokens = std::accumulate(requests.begin(), requests.end(), std::int64_t{0});
   batch.ids.resize(static_cast<std::size_t>(batch.picks()));
-  const std::vector<std::int64_t> domains =
-      draw_domains(options, divide_up(tokens, options.tokens_per_request), stream);
+  const std::vector<std::int64_t> domains = draw_domains(options, static_cast<std::int64_t>(requests.size()), stream);
   std::vector<std::int32_t> nothing_kept;
-  draw_rows(router, options, domains, true, nothing_kept, batch, scratch, stream);
+  draw_rows(router, options, requests, domains, true, nothing_kept, batch, scratch, stream);
 }
 
 }  // namespace moesim

@@ -36,13 +36,21 @@ class RoutingGenerator {
   RoutedBatch batch_;
   std::vector<LayerRouter> routers_;  // of a popularity law, one per layer
   std::vector<RandomStream> streams_;
+  std::vector<std::int64_t> requests_;               // tokens of each
   std::vector<std::int64_t> domains_;                // of each request
   std::vector<std::vector<std::int32_t>> previous_;  // last token of each request in each layer; empty: not needed
   RowScratch scratch_;
 };
 
+// Tokens of each request where all but perhaps the last have as many.
+std::vector<std::int64_t> equal_requests(std::int64_t tokens, std::int64_t tokens_per_request);
+
 // One batch of new requests: what `draw_batch` is for a law without options.
 void draw_fresh_batch(const LayerRouter& router, const RoutingOptions& options, std::int64_t tokens, RoutedBatch& batch,
                       RowScratch& scratch, RandomStream& stream);
+// The same of requests with so many tokens each, whatever the options say of that.
+void draw_fresh_batch(const LayerRouter& router, const RoutingOptions& options,
+                      const std::vector<std::int64_t>& requests, RoutedBatch& batch, RowScratch& scratch,
+                      RandomStream& stream);
 
 }  // namespace moesim

@@ -59,7 +59,9 @@ void add_all_reduce(StepChain& chain) {
 }
 
 void add_logits_gather(StepChain& chain) {
-  add_reduction(chain, "gather_logits", kBytes16 * token_values(chain, chain.step().model.vocabulary));
+  const DecodeStep& step = chain.step();
+  add_reduction(chain, "gather_logits",
+                kBytes16 * static_cast<double>(step.sampled()) * static_cast<double>(step.model.vocabulary));
 }
 
 void add_dispatch(StepChain& chain) {

@@ -7,6 +7,27 @@ constexpr double kStateBytes = 4;  // float32
 
 }  // namespace
 
+std::vector<StepSequences> DecodeStep::local_sequences() const {
+  if (mixed.empty()) return {{divide_up(sequences, ep), 1, options.context}};
+  std::vector<StepSequences> local = mixed;
+  for (StepSequences& alike : local) alike.count = divide_up(alike.count, ep);
+  return local;
+}
+
+std::int64_t DecodeStep::tokens() const {
+  if (mixed.empty()) return divide_up(sequences, ep);
+  std::int64_t sum = 0;
+  for (const StepSequences& alike : mixed) sum += divide_up(alike.count, ep) * alike.tokens;
+  return sum;
+}
+
+std::int64_t DecodeStep::sampled() const {
+  if (mixed.empty()) return divide_up(sequences, ep);
+  std::int64_t sum = 0;
+  for (const StepSequences& alike : mixed) sum += divide_up(alike.count, ep);
+  return sum;
+}
+
 WeightMatrix local_matrix(WeightMatrix matrix, std::int64_t tp) {
   std::int64_t* divided = nullptr;
   if (matrix.split == Split::kRows) divided = matrix.count > 1 ? &matrix.count : &matrix.n;

@@ -1,7 +1,9 @@
-// One device's share of a decode step: every sequence produces one token.
+// One device's share of a decode step: every sequence produces one token; or of a step of continuous batching, in which
+// some sequences work on a chunk of their prompt.
 #pragma once
 
 #include <algorithm>
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -18,6 +20,14 @@ struct StepOptions {
   std::optional<std::int64_t> layers = {};  // decoder layers, from the first on; nullopt: all
 };
 
+// Alike sequences of a step.
+struct StepSequences {
+  std::int64_t count = 1;
+  std::int64_t tokens = 1;   // new ones of each: 1 where it decodes, more of a chunk of its prompt
+  std::int64_t context = 1;  // that the last of them sees, itself included
+  auto operator<=>(const StepSequences&) const = default;
+};
+
 // tp devices share each matrix, ep devices each have experts and sequences of their own: tp x ep in all.
 struct DecodeStep {
   const MoeModel& model;
@@ -26,12 +36,17 @@ struct DecodeStep {
   std::int64_t tp = 1, ep = 1;
   WeightFormat activations;          // of the routed experts' products
   std::vector<MoeLayer> moe_layers;  // sharded, those of layers() in order
+  // Of all devices, `sequences` in all; empty: all decode, with the context of the options.
+  std::vector<StepSequences> mixed = {};
 
   [[nodiscard]] std::int64_t layers() const {
     const auto all = static_cast<std::int64_t>(model.decoder_layers.size());
     return std::min(all, options.layers.value_or(all));
   }
-  [[nodiscard]] std::int64_t tokens() const { return divide_up(sequences, ep); }  // of this device
+  // Of this device.
+  [[nodiscard]] std::vector<StepSequences> local_sequences() const;
+  [[nodiscard]] std::int64_t tokens() const;   // that go through the layers
+  [[nodiscard]] std::int64_t sampled() const;  // that go through the head: the last one of each sequence
 };
 
 // A matrix as one of tp devices holds it.

@@ -66,10 +66,11 @@ void add_head(StepChain& chain) {
   const MoeModel& model = chain.step().model;
   chain.norm("add_norm", 2 * model.hidden, model.hidden);
   const WeightMatrix head = head_matrix(model, chain.step().tp);
-  chain.product(StepPart::kHead, head);
+  const std::int64_t rows = chain.step().sampled();
+  chain.product(StepPart::kHead, head, rows);
   add_logits_gather(chain);
-  chain.elementwise("sample", model.vocabulary, 1);
-  chain.norm("sample", divide_up(model.vocabulary, kElementsPerCta), 1);
+  chain.elementwise("sample", model.vocabulary, 1, rows);
+  chain.norm("sample", divide_up(model.vocabulary, kElementsPerCta), 1, rows);
 }
 
 }  // namespace

@@ -18,10 +18,10 @@ double parameters_of(const std::vector<WeightMatrix>& matrices, std::int64_t tp)
   return sum;
 }
 
-// Multiply-adds of one token outside the routed experts and the attention over its context: one a parameter.
+// Multiply-adds of one token outside the routed experts, the attention over its context and the head: one a parameter.
 double dense_work(const DecodeStep& step) {
   const MoeModel& model = step.model;
-  double sum = static_cast<double>(head_matrix(model, step.tp).parameters());
+  double sum = 0;
   for (std::int64_t l = 0; l < step.layers(); ++l) {
     const DecoderLayer& layer = model.decoder_layers[static_cast<std::size_t>(l)];
     if (layer.mixer) {
@@ -79,7 +79,9 @@ PredictionOrInfeasible predict_step(const DecodeStep& step, const HardwareModel&
 Duration step_bound(const DecodeStep& step, const HardwareModel& hardware, const PredictOptions& options,
                     bool* matrix_bound) {
   const Duration stream = duration_from_seconds(bytes_read(step).as_double() / highest_read_rate(hardware));
-  double multiply_adds = dense_work(step) * static_cast<double>(step.tokens());
+  const auto head = static_cast<double>(head_matrix(step.model, step.tp).parameters());
+  double multiply_adds =
+      dense_work(step) * static_cast<double>(step.tokens()) + head * static_cast<double>(step.sampled());
   for (const MoeLayer& layer : step.moe_layers) multiply_adds += expert_work(layer);
   const Duration work = duration_from_seconds(2 * multiply_adds / highest_matrix_rate(hardware, options));
   *matrix_bound = work > stream;

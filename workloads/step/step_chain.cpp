@@ -46,24 +46,24 @@ WeightFormat StepChain::activations_for(WeightFormat weights) const {
   return weights == step_.model.expert_weights ? step_.activations : default_activations(weights);
 }
 
-void StepChain::product(StepPart part, const WeightMatrix& matrix) {
+void StepChain::product(StepPart part, const WeightMatrix& matrix, std::int64_t rows) {
   const Product product{
       matrix.name, "", matrix.n * matrix.count, matrix.k, matrix.format, activations_for(matrix.format)};
-  DenseKernel dense = dense_kernel(device_, product, step_.tokens(), region(matrix.name, bytes_of(matrix)));
+  DenseKernel dense = dense_kernel(device_, product, rows, region(matrix.name, bytes_of(matrix)));
   add(part, std::move(dense.kernel), dense.shape);
 }
 
-void StepChain::elementwise(const std::string& name, std::int64_t read, std::int64_t written) {
-  const std::int64_t ctas = step_.tokens() * divide_up(std::max(read, written), kElementsPerCta);
+void StepChain::elementwise(const std::string& name, std::int64_t read, std::int64_t written, std::int64_t rows) {
+  const std::int64_t ctas = rows * divide_up(std::max(read, written), kElementsPerCta);
   const auto bytes = [&](std::int64_t values) {
-    return kBytes16 * static_cast<double>(values * step_.tokens()) / static_cast<double>(ctas);
+    return kBytes16 * static_cast<double>(values * rows) / static_cast<double>(ctas);
   };
   add(StepPart::kOther, moesim::elementwise(device_, name, "", ctas, bytes(read), bytes(written), 1),
       {kHelperThreads, 32, 0});
 }
 
-void StepChain::norm(const std::string& name, std::int64_t read, std::int64_t written) {
-  Kernel kernel = moesim::elementwise(device_, name, "", step_.tokens(), kBytes16 * static_cast<double>(read),
+void StepChain::norm(const std::string& name, std::int64_t read, std::int64_t written, std::int64_t rows) {
+  Kernel kernel = moesim::elementwise(device_, name, "", rows, kBytes16 * static_cast<double>(read),
                                       kBytes16 * static_cast<double>(written), 1);
   const double exchange = device_.constant(Hw::kSharedLatency) + device_.constant(Hw::kBarrier);
   kernel.classes[0].epilogue += device_.duration(kNormExchanges * exchange);

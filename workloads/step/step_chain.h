@@ -32,13 +32,20 @@ class StepChain {
   void add(StepPart part, Kernel kernel, const LaunchShape& shape);
   // A MoE layer as a strategy lowered it.
   void append(ExecutionPlan plan);
-  // A product of this device's tokens with a matrix of its own.
-  void product(StepPart part, const WeightMatrix& matrix);
-  // A kernel that reads and writes this many values of each token, of which a CTA has 1024 of the larger; they are in
-  // the cache.
-  void elementwise(const std::string& name, std::int64_t read, std::int64_t written);
-  // One that reduces over the row: a CTA a token.
-  void norm(const std::string& name, std::int64_t read, std::int64_t written);
+  // A product of this device's tokens, or of so many rows, with a matrix of its own.
+  void product(StepPart part, const WeightMatrix& matrix) { product(part, matrix, step_.tokens()); }
+  void product(StepPart part, const WeightMatrix& matrix, std::int64_t rows);
+  // A kernel that reads and writes this many values of each token (or row), of which a CTA has 1024 of the larger; they
+  // are in the cache.
+  void elementwise(const std::string& name, std::int64_t read, std::int64_t written) {
+    elementwise(name, read, written, step_.tokens());
+  }
+  void elementwise(const std::string& name, std::int64_t read, std::int64_t written, std::int64_t rows);
+  // One that reduces over the row: a CTA a row.
+  void norm(const std::string& name, std::int64_t read, std::int64_t written) {
+    norm(name, read, written, step_.tokens());
+  }
+  void norm(const std::string& name, std::int64_t read, std::int64_t written, std::int64_t rows);
 
   [[nodiscard]] WeightFormat activations_for(WeightFormat weights) const;
   StepPlanOrInfeasible seal();

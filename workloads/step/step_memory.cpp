@@ -20,9 +20,7 @@ Bytes of_matrices(const std::vector<WeightMatrix>& matrices, std::int64_t tp) {
   return sum;
 }
 
-double cache_bytes(const DecodeStep& step, double values) {
-  return values * payload_bits(step.options.cache) / 8 * static_cast<double>(step.tokens());
-}
+double cache_bytes(const DecodeStep& step, double values) { return values * payload_bits(step.options.cache) / 8; }
 
 // One expert, or all shared experts of a layer, of this width.
 Bytes ffn_bytes(const MoeModel& model, WeightFormat format, std::int64_t hidden, std::int64_t width) {
@@ -33,9 +31,12 @@ Bytes ffn_bytes(const MoeModel& model, WeightFormat format, std::int64_t hidden,
 void add_mixer(StepMemory& memory, const DecodeStep& step, const Mixer& mixer) {
   memory.attention += of_matrices(mixer.before, step.tp) + of_matrices(mixer.after, step.tp);
   memory.rest += Bytes(mixer.small_parameters * kSmallBytes);
-  const LocalCache local = local_cache(mixer, step.options.context, step.tp);
-  memory.cache += rounded(cache_bytes(step, static_cast<double>(local.stored) * local.token_values()));
-  memory.state += rounded(static_cast<double>(step.tokens() * local.state_heads) * local.state_bytes);
+  for (const StepSequences& alike : step.local_sequences()) {
+    const LocalCache local = local_cache(mixer, alike.context, step.tp);
+    const auto count = static_cast<double>(alike.count);
+    memory.cache += rounded(count * cache_bytes(step, static_cast<double>(local.stored) * local.token_values()));
+    memory.state += rounded(count * static_cast<double>(local.state_heads) * local.state_bytes);
+  }
 }
 
 void add_moe(StepMemory& memory, const DecodeStep& step, const DecoderLayer& layer) {
@@ -102,9 +103,12 @@ Bytes bytes_read(const DecodeStep& step) {
   for (std::int64_t l = 0; l < step.layers(); ++l) {
     const DecoderLayer& layer = step.model.decoder_layers[static_cast<std::size_t>(l)];
     if (!layer.mixer) continue;
-    const LocalCache local = local_cache(step.model.mixers[*layer.mixer], step.options.context, step.tp);
-    sum += rounded(cache_bytes(step, static_cast<double>(local.attended * local.heads) * local.head_values +
-                                         static_cast<double>(local.stored) * local.indexed_values));
+    for (const StepSequences& alike : step.local_sequences()) {
+      const LocalCache local = local_cache(step.model.mixers[*layer.mixer], alike.context, step.tp);
+      const double values = static_cast<double>(local.attended * local.heads) * local.head_values +
+                            static_cast<double>(local.stored) * local.indexed_values;
+      sum += rounded(static_cast<double>(alike.count) * cache_bytes(step, values));
+    }
   }
   return sum;
 }

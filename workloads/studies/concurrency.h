@@ -76,7 +76,7 @@ struct Provenance {
   std::int64_t tp = 1, ep = 1;
   std::int64_t moe_layers = 1;  // simulated, whatever the model has
   struct Step {
-    std::int64_t context = 0;
+    std::int64_t context = 0;                      // 0: of each sequence its own
     std::string cache;                             // its format
     std::int64_t layers = 0, layers_of_model = 0;  // decoder layers simulated, and all
   };

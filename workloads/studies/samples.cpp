@@ -56,6 +56,26 @@ DecodeStep sample_of(const ConcurrencyRequest& request, std::int64_t concurrency
   return step;
 }
 
+DecodeStep mixed_sample_of(const ConcurrencyRequest& request, const std::vector<StepSequences>& mixed,
+                           std::size_t sample) {
+  MOESIM_CHECK(request.options.scope == Scope::kStep && request.routing.kind != RoutingKind::kTrace);
+  std::vector<std::int64_t> tokens;
+  for (const StepSequences& alike : mixed) {
+    tokens.insert(tokens.end(), static_cast<std::size_t>(alike.count), alike.tokens);
+  }
+  const auto sequences = static_cast<std::int64_t>(tokens.size());
+  DecodeStep step{request.model, request.step, sequences, request.tp, request.ep, request.activations, {}, mixed};
+  const RouterShape shape{request.model.experts + request.model.zero_experts, request.model.topk};
+  const std::int64_t layers = moe_layers_among(request.model, step.layers());
+  for (std::int64_t l = 0; l < layers; ++l) {
+    const auto number = sample * static_cast<std::size_t>(request.model.moe_layers) + static_cast<std::size_t>(l);
+    const RoutedBatch batch = draw_mixed_sample(request.routing, request.routing_options, shape,
+                                                request.model.moe_layers, tokens, request.seed, number);
+    step.moe_layers.push_back(shard_layer(request.model, batch, request.activations, request.tp, request.ep));
+  }
+  return step;
+}
+
 PredictionOrInfeasible predict_sample(const DecodeStep& sample, const ConcurrencyRequest& request,
                                       const StrategyChoice& choice, const SimulateOptions& simulate) {
   PredictOptions options = request.options;

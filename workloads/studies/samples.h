@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "workloads/studies/concurrency.h"
 
@@ -16,6 +17,11 @@ ConcurrencyRequest of_first_sample(ConcurrencyRequest request);
 
 // The sample's MoE layers, as the simulated device has them. It refers to the request's model.
 DecodeStep sample_of(const ConcurrencyRequest& request, std::int64_t concurrency, std::size_t sample);
+
+// The same of a step of continuous batching; not of a trace's routing. Requests of it, one after the other, have as many
+// tokens as the sequences have new ones.
+DecodeStep mixed_sample_of(const ConcurrencyRequest& request, const std::vector<StepSequences>& mixed,
+                           std::size_t sample);
 
 // A layer or a step, as the request's scope says.
 PredictionOrInfeasible predict_sample(const DecodeStep& sample, const ConcurrencyRequest& request,
