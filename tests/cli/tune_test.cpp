@@ -89,7 +89,8 @@ struct Wrong {
 };
 
 TEST(Tune, WrongInput) {
-  const std::string folder = temp_folder();
+  const std::string folder = temp_folder() + "tiles/";
+  std::filesystem::create_directories(folder);
   for (const Wrong& wrong :
        {Wrong{{"--space", "block_m"}, "'block_m', expected PARAMETER=VALUE"},
         Wrong{{"--space", "block_q=1"}, "parameter 'block_q'"}, Wrong{{"--space", "block_m=7"}, "8 to 256"},

@@ -55,7 +55,8 @@ TileShape tile_of(const LowerRequest& request) {
   tile.bulk_copies = parameter(request, "bulk_copies", 0) != 0;
   tile.swap_ab = parameter(request, "swap_ab", 0) != 0;
   tile.warp_level = parameter(request, "warp_level", 0) != 0;
-  tile.held = !tile.bulk_copies && multiplies_async(Device(request.hardware, request.clock_hz), tile) ? 1 : 0;
+  tile.triton = !tile.bulk_copies && !tile.warp_level;
+  tile.held = tile.triton && multiplies_async(Device(request.hardware, request.clock_hz), tile) ? 1 : 0;
   return tile;
 }
 
@@ -98,8 +99,8 @@ void add_projection(Chain& chain, const LowerRequest& request, const Product& pr
       kernel.groups.push_back(surplus);
     }
   }
-  chain.add(std::move(kernel), tile.bulk_copies ? tile_launch(request, product, tile, prefix)
-                                                : triton_launch(request, product, tile, prefix));
+  chain.add(std::move(kernel),
+            tile.triton ? triton_launch(request, product, tile, prefix) : tile_launch(request, product, tile, prefix));
 }
 
 Lowered lower(const LowerRequest& asked) {

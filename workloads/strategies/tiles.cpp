@@ -28,7 +28,7 @@ struct RegisterUse {
 };
 constexpr RegisterUse kWarpLevel = {22, 1.84, 2.5}, kAsync = {7, 1.27, 2.86};
 constexpr RegisterUse kWarpLevelFp8 = {34, 3.19, 2.81}, kAsyncFp8 = {18, 2.6, 1.77};
-// What a byte of weights costs the memory where asynchronous copies read so many bytes of a row in a K-step, beside one of
+// What a byte of weights costs the memory where Triton's asynchronous copies read so many bytes of a row in a K-step, beside one of
 // a long stream: 1 + (43 / bytes)^2.5. An H200's grouped kernels took 39 and 5 % longer over 64 and 128 bytes than over 256,
 // and 2 % less over 512, whatever else their tiles were (validation/measured/h200-2026-11-30-tune).
 constexpr double kShortPiece = 43, kShortPieceExponent = 2.5, kShortestPiece = 64;  // below, nothing is known
@@ -167,7 +167,7 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
   item.steps = divide_up(product.k, tile.block_k);
   item.stages = static_cast<double>(tile.buffers);
   item.read = Bytes(std::llround(weight_bytes / static_cast<double>(tile.cluster)));
-  if (!tile.bulk_copies) {
+  if (tile.triton) {
     const double piece = std::max(kShortestPiece, block_k * element_bytes(product.weights));
     item.read_weight = 1 + std::pow(kShortPiece / piece, kShortPieceExponent);
   }
@@ -232,9 +232,10 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
   if (!tile.bulk_copies) {                             // else one warp begins to copy at once
     item.prologue_after += device.code(kCodeBefore);
     item.epilogue += device.code(kCodeAfter);
-    // Of n steps with s in flight the last round is whole: (n + s - 1) / s rounds of latency, where n / s are counted.
+    // Of n steps with s in flight the last round is whole: (n + s - 1) / s rounds of latency, where n / s are counted. Once
+    // a slot: the end of one item passes while others stream.
     const double drained = 1 - 1 / item.stages;
-    item.epilogue += duration_from_seconds(drained * to_seconds(item.step_latency + item.load_latency));
+    item.first_prologue += duration_from_seconds(drained * to_seconds(item.step_latency + item.load_latency));
   }
   if (blocked && !tile.bulk_copies) {
     // Scales are loaded in the step that needs them: a step that begins a new line of theirs waits for memory.

@@ -3,7 +3,7 @@
 // Models: a CTA computes block_m rows x block_n columns over K in steps of block_k. Equations:
 //   bytes       weights block_n x K (payload and scales), useful rows of activations (from the cache)
 //   in flight   `buffers` steps
-//   memory      1 + (43 / bytes of a row in a step)^2.5 for a byte of weights, without bulk copies
+//   memory      1 + (43 / bytes of a row in a step)^2.5 for a byte of weights, as Triton copies them
 //   latency     of a load also the step's bytes / the unit's load port: the last byte follows the first
 //   serial      (block_k x element bytes / 32) dependent matrix steps + one on-chip load + one barrier; without warps of
 //               their own for each, an item's copies, products (if warp-level or scaled in blocks), conversions and scaling
@@ -37,6 +37,7 @@ struct TileShape {
   std::int64_t buffers = 3;  // K-steps in flight
   std::int64_t held = 0;     // buffers beyond these
   bool bulk_copies = false;  // TMA: no per-warp issue limit
+  bool triton = false;       // copies, and their short pieces of rows, as Triton compiles them
   bool swap_ab = false;      // weights on the row side; rows are issued in eights
   bool warp_level = false;   // mma.sync at any row count
   std::int64_t group_m = 1;  // row blocks that take turns: an N block of each, then the next
