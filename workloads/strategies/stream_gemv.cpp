@@ -48,13 +48,18 @@ constexpr ParameterInfo kParameters[] = {
      1 << 20},
 };
 
-// Instructions of a warp before, in (beside products and conversions) and after the K loop: means of the Triton kernels
-// compiled for sm_90a, 88 to 172, 70 to 190, 70 to 209.
-constexpr double kCodeBefore = 140, kStepCode = 100, kCodeAfter = 140;
+// Instructions of a warp before the K loop, in a step (beside products and conversions), after it, and where a CTA walks its
+// token's picks, around each pick's K loop: the Triton kernels compiled for sm_90a.
+struct GemvCode {
+  double before, step, after, pick;
+};
+constexpr GemvCode kUpCode = {136, 188, 207, 0}, kDownCode = {78, 113, 144, 47};  // 16-bit weights
+constexpr GemvCode kUpConvertCode = {145, 82, 135, 0}, kDownConvertCode = {89, 55, 73, 0};
 
 struct GemvShape {
   std::int64_t block_n, block_k, warps, stages;
   LaunchShape launch;
+  GemvCode code;
 };
 
 GemvShape shape_of(const LowerRequest& request, const std::string& prefix, const GemvShape& defaults) {
@@ -89,10 +94,21 @@ ItemClass gemv_item(const Device& device, WeightFormat format, const GemvShape& 
   // The warps of one CTA issue at most one instruction a clock each; then the partial sums' on-chip exchange.
   const double lanes = static_cast<double>(shape.launch.threads);
   item.step_latency = device.duration((multiply_adds + conversions) / lanes + device.constant(Hw::kSharedLatency)) +
-                      device.code(kStepCode);
+                      device.code(shape.code.step);
+  // A pick's expert comes from the unit's own cache, which answers as its on-chip memory does, before its weights are asked
+  // for.
+  if (shape.code.pick > 0) {
+    const double each = static_cast<double>(picks) / steps;
+    item.step_latency +=
+        device.code(each * shape.code.pick) + device.duration(each * device.constant(Hw::kSharedLatency));
+  }
+  const double row_bytes =
+      std::min(static_cast<double>(shape.block_k), static_cast<double>(k)) * payload_bits(format) / 8;
+  item.load_latency =
+      Device::latency_spread(static_cast<double>(rows) * row_bytes / kLineBytes / static_cast<double>(shape.warps));
   item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
-  item.prologue_after = device.cache_round_trips(1) + device.code(kCodeBefore);  // the pick's expert
-  item.epilogue = device.cache_round_trips(1) + device.code(kCodeAfter);         // a tree over the lanes, results out
+  item.prologue_after = device.cache_round_trips(1) + device.code(shape.code.before);  // the pick's expert
+  item.epilogue = device.cache_round_trips(1) + device.code(shape.code.after);  // a tree over the lanes, results out
   return item;
 }
 
@@ -161,10 +177,12 @@ Lowered lower(const LowerRequest& request) {
   if (parameter(request, "persistent", 0) != 0) return lower_persistent_stream(request);
   const MoeLayer& layer = request.layer;
   const bool wide = payload_bits(layer.weights) >= 16;
-  const GemvShape up =
-      shape_of(request, "up", wide ? GemvShape{2, 1024, 1, 1, {32, 236, 0}} : GemvShape{8, 128, 1, 1, {32, 123, 0}});
-  const GemvShape down = shape_of(
-      request, "down", wide ? GemvShape{4, 1024, 2, 1, {64, 125, 32}} : GemvShape{8, 128, 1, 1, {32, 72, 128}});
+  const GemvShape up = shape_of(
+      request, "up",
+      wide ? GemvShape{2, 1024, 1, 1, {32, 236, 0}, kUpCode} : GemvShape{8, 128, 1, 1, {32, 123, 0}, kUpConvertCode});
+  const GemvShape down = shape_of(request, "down",
+                                  wide ? GemvShape{4, 1024, 2, 1, {64, 125, 32}, kDownCode}
+                                       : GemvShape{8, 128, 1, 1, {32, 72, 128}, kDownConvertCode});
   const bool per_token = parameter(request, "down.per_token", wide ? 1 : 0) != 0;
   Chain chain(request);
   add_before_experts(chain, request, false, 1);

@@ -12,7 +12,6 @@ constexpr std::int64_t kSwapGranule = 8;    // columns of the smallest mma/wgmma
 constexpr double kBytesPerMatrixStep = 32;  // K bytes of one mma instruction, whatever the type
 constexpr std::int64_t kScaleBlock = 128;
 constexpr double kScaleBytes = 4;
-constexpr double kLineBytes = 128;
 constexpr double kRingShare = 0.8;  // the rest holds results on their way out
 constexpr double kResultBytes = 2;  // results leave in 16 bits
 constexpr std::int64_t kWarpLevelRows = 16;
