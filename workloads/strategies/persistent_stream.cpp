@@ -31,6 +31,7 @@ constexpr double kSumsOfChain = 2;         // products of a step go to two sums 
 constexpr double kInputBits = 16;
 constexpr double kInputsAtATime = 256;  // of a row that a warp's registers hold
 constexpr double kWeightsPerConversion = 2;
+constexpr double kInputLoadBytes = 16, kInputLoadsTogether = 4;  // of a thread, ahead of the weights; then one by one
 // On-chip memory passes 32 words a clock.
 constexpr double kSharedBytesPerClock = 128;
 
@@ -146,6 +147,7 @@ struct Side {
   std::int64_t n = 0, k = 0;
   Bytes matrix;
   double inputs = 0;            // rows of K inputs that all picks have
+  bool ordered = false;         // its inputs lie as products take them
   double outputs = 0;           // of a block
   double outputs_bytes = 0;     // that a CTA keeps for the combine
   double combined = 0;          // picks of a token that it adds up at its end
@@ -228,17 +230,17 @@ Duration StreamPass::batch_sum(double blocks) const {
 StepWork StreamPass::step(const BlockWork& work, double blocks) const {
   StepWork step;
   step.conversions = converted_ ? step_weights_ * work.rounds / kWeightsPerConversion : 0;
+  const bool as_given = from_cache_ && !side_.ordered;
   const double other =
-      code_.step + code_.round * work.rounds + (code_.set + (from_cache_ ? code_.set_as_given : 0)) * work.sets;
+      code_.step + code_.round * work.rounds + (code_.set + (as_given ? code_.set_as_given : 0)) * work.sets;
   const double products = step_weights_ / kWeightsOfProduct;
   step.instructions = other + products * work.sets + step.conversions / device_.constant(Hw::kWarpSize);
   // Weights go in and come out once a round; inputs of different picks lie in the same banks: 16-bit ones of each pick, of
   // each two where a lane takes twice as many at once, pass one after another.
   const double weight_bytes = step_weights_ * payload_bits(layer_.weights) / 8;
   const double inputs = step_weights_ / static_cast<double>(kBlockRows) * kInputBits / 8;
-  step.shared_bytes =
-      weight_bytes * (1 + work.rounds) +
-      inputs * static_cast<double>(kBlockRows) / 2 * (converted_ ? (work.picks + 2 * work.sets) / 3 : work.picks);
+  const double passes = !converted_ ? work.picks : as_given ? 4 * work.sets : (work.picks + 2 * work.sets) / 3;
+  step.shared_bytes = weight_bytes * (1 + work.rounds) + inputs * static_cast<double>(kBlockRows) / 2 * passes;
   step.chain = device_.code(other) +
                device_.duration(3 * device_.constant(Hw::kSharedLatency) +
                                 work.rounds * (3 * device_.constant(Hw::kSharedLatency) +
@@ -279,6 +281,7 @@ ItemClass StreamPass::item(std::int64_t blocks, const BlockWork& work) const {
       device_.load_port_seconds((item.read + item.resident_read).as_double() / static_cast<double>(item.steps)),
       device_.seconds(of_step.shared_bytes / kSharedBytesPerClock));
   item.step_latency = duration_from_seconds(to_seconds(of_step.chain) / side_by_side) + of_step.together;
+  item.step_sequence = of_step.together;
   const auto fitted = request_.constants.find(side_.name + ".inputs_ns");
   if (from_cache_ && fitted != request_.constants.end()) {
     item.step_latency += duration_from_seconds(fitted->second * work.sets * 1e-9);
@@ -289,7 +292,10 @@ ItemClass StreamPass::item(std::int64_t blocks, const BlockWork& work) const {
   item.step_issue = device_.duration(static_cast<double>(kBlockRows * kStepBytes) /
                                      (side_by_side * device_.constant(Hw::kAsyncCopyPerWarp)));
   item.first_prologue = duration_from_seconds(device_.constant(Hw::kLaunchPrologue));
-  item.prologue_after = device_.cache_round_trips(2) + device_.code(kStartCode);  // the groups of picks, their numbers
+  // The groups of picks, their numbers; of inputs that are kept, what the first loads of all threads leave.
+  const double turns = row_inputs() * side_.inputs / (kInputLoadBytes * static_cast<double>(launch().threads));
+  const double more = from_cache_ ? 0 : std::max(0.0, std::ceil(turns) - kInputLoadsTogether);
+  item.prologue_after = device_.cache_round_trips(2 + more) + device_.code(kStartCode);
   item.epilogue = batch_sum(std::min(batch_, count)) + device_.cache_round_trips(1);
   if (side_.combined > 0) {
     item.epilogue +=
@@ -349,6 +355,7 @@ Lowered lower_persistent_stream(const LowerRequest& request) {
     up.least_sums_bytes = std::max(
         kLeastSumsBytes, most_steps * static_cast<double>(up.widest * kBlockRows) * static_cast<double>(sizeof(float)));
     Side down{"down", "gemm2", layer.expert_hidden(), layer.intermediate, layer.down_bytes(), picks};
+    down.ordered = true;  // as up writes them
     down.outputs = static_cast<double>(kBlockRows);
     down.passes = up.passes, down.widest = up.widest, down.least_sums_bytes = up.least_sums_bytes;
     if (fused) {

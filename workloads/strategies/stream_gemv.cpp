@@ -31,7 +31,8 @@ constexpr ParameterInfo kParameters[] = {
     {"up.block_n", "2 (16-bit), 8 (others)", "rows of gate and of up of a CTA", 1, 256},
     {"up.block_k", "1024 (16-bit), 128 (others)", "K of a step", 16, 8192},
     {"up.num_warps", "1; persistent: 16, where weights are converted 12", "warps of a CTA", 1, 16},
-    {"up.num_stages", "1", "K-steps in flight", 1, 16},
+    {"up.num_stages", "1",
+     "persistent: stages of a warp's ring; else as the compiler was told, which has no effect here", 1, 16},
     {"up.registers", "236 (16-bit), 123 (others); persistent: 126, where weights are converted 166",
      "registers a thread as launched", 1, 512},
     {"up.shared_bytes", "0; persistent: 5/4 of its ring", "on-chip bytes as launched", 0, 1 << 20},
@@ -39,7 +40,7 @@ constexpr ParameterInfo kParameters[] = {
     {"down.block_k", "1024 (16-bit), 128 (others)", "K of a step", 16, 8192},
     {"down.num_warps", "2 (16-bit), 1 (others); persistent: 16, where weights are converted 12", "warps of a CTA", 1,
      16},
-    {"down.num_stages", "1", "K-steps in flight", 1, 16},
+    {"down.num_stages", "1", "as up.num_stages", 1, 16},
     {"down.per_token", "1 (16-bit), 0 (others)", "1: a CTA walks its token's picks and combines; 0: one CTA per pick",
      0, 1},
     {"down.registers", "125 (16-bit), 72 (others); persistent: 126, where weights are converted 166",
@@ -49,15 +50,17 @@ constexpr ParameterInfo kParameters[] = {
 };
 
 // Instructions of a warp before the K loop, in a step (beside products and conversions), after it, and where a CTA walks its
-// token's picks, around each pick's K loop: the Triton kernels compiled for sm_90a.
+// token's picks, around each pick's K loop; and how often a step's values are handed to other lanes through on-chip memory
+// (fp8: from the order of 16-byte loads to that of the inputs): the Triton kernels compiled for sm_90a. None of them
+// has a load that runs ahead of its step.
 struct GemvCode {
-  double before, step, after, pick;
+  double before, step, after, pick, exchanges;
 };
-constexpr GemvCode kUpCode = {136, 188, 207, 0}, kDownCode = {78, 113, 144, 47};  // 16-bit weights
-constexpr GemvCode kUpConvertCode = {145, 82, 135, 0}, kDownConvertCode = {89, 55, 73, 0};
+constexpr GemvCode kUpCode = {136, 188, 207, 0, 0}, kDownCode = {78, 113, 144, 47, 0};  // 16-bit weights
+constexpr GemvCode kUpConvertCode = {145, 82, 135, 0, 8}, kDownConvertCode = {89, 55, 73, 0, 4};
 
 struct GemvShape {
-  std::int64_t block_n, block_k, warps, stages;
+  std::int64_t block_n, block_k, warps;
   LaunchShape launch;
   GemvCode code;
 };
@@ -67,19 +70,19 @@ GemvShape shape_of(const LowerRequest& request, const std::string& prefix, const
   shape.block_n = parameter(request, prefix + ".block_n", defaults.block_n);
   shape.block_k = parameter(request, prefix + ".block_k", defaults.block_k);
   shape.warps = parameter(request, prefix + ".num_warps", defaults.warps);
-  shape.stages = parameter(request, prefix + ".num_stages", defaults.stages);
   shape.launch.threads = shape.warps * static_cast<std::int64_t>(request.hardware[Hw::kWarpSize]);
   shape.launch.registers = parameter(request, prefix + ".registers", defaults.launch.registers);
   shape.launch.shared_bytes = parameter(request, prefix + ".shared_bytes", defaults.launch.shared_bytes);
   return shape;
 }
 
-// An item that streams `rows` weight rows of K `k`, `picks` times one after another.
+// An item that streams `rows` weight rows of K `k`, `picks` times one after another; a share `from_memory` of them is read for
+// the first time.
 ItemClass gemv_item(const Device& device, WeightFormat format, const GemvShape& shape, std::int64_t rows,
-                    std::int64_t k, std::int64_t picks, double bytes_of_pick, double written) {
+                    std::int64_t k, std::int64_t picks, double bytes_of_pick, double from_memory, double written) {
   ItemClass item;
   item.steps = picks * divide_up(k, shape.block_k);
-  item.stages = static_cast<double>(shape.stages);
+  item.stages = 1;  // loads straight to registers: the next step's wait for this one
   item.read = Bytes(std::llround(bytes_of_pick * static_cast<double>(picks)));
   item.write = Bytes(std::llround(written));
   item.issued_flops = 2 * static_cast<double>(rows * k * picks);
@@ -93,7 +96,8 @@ ItemClass gemv_item(const Device& device, WeightFormat format, const GemvShape& 
       device.load_port_seconds(item.read.as_double() / steps);
   // The warps of one CTA issue at most one instruction a clock each; then the partial sums' on-chip exchange.
   const double lanes = static_cast<double>(shape.launch.threads);
-  item.step_latency = device.duration((multiply_adds + conversions) / lanes + device.constant(Hw::kSharedLatency)) +
+  item.step_latency = device.duration((multiply_adds + conversions) / lanes +
+                                      (1 + 2 * shape.code.exchanges) * device.constant(Hw::kSharedLatency)) +
                       device.code(shape.code.step);
   // A pick's expert comes from the unit's own cache, which answers as its on-chip memory does, before its weights are asked
   // for.
@@ -104,8 +108,9 @@ ItemClass gemv_item(const Device& device, WeightFormat format, const GemvShape& 
   }
   const double row_bytes =
       std::min(static_cast<double>(shape.block_k), static_cast<double>(k)) * payload_bits(format) / 8;
-  item.load_latency =
-      Device::latency_spread(static_cast<double>(rows) * row_bytes / kLineBytes / static_cast<double>(shape.warps));
+  item.load_latency = duration_from_seconds(
+      from_memory * to_seconds(Device::latency_spread(static_cast<double>(rows) * row_bytes / kLineBytes /
+                                                      static_cast<double>(shape.warps))));
   item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
   item.prologue_after = device.cache_round_trips(1) + device.code(shape.code.before);  // the pick's expert
   item.epilogue = device.cache_round_trips(1) + device.code(shape.code.after);  // a tree over the lanes, results out
@@ -117,12 +122,13 @@ void add_up(Chain& chain, const LowerRequest& request, const GemvShape& shape) {
   const Device device(request.hardware, request.clock_hz);
   const std::int64_t blocks = divide_up(layer.intermediate, shape.block_n);
   const std::int64_t matrices = layer.gated ? 2 : 1;
+  const double first_share = static_cast<double>(layer.active) / static_cast<double>(layer.picks);
   Kernel kernel;
   kernel.name = kernel.stage = "gemm1";
-  ItemClass item =
-      gemv_item(device, layer.weights, shape, matrices * shape.block_n, layer.expert_hidden(), 1,
-                layer.up_bytes().as_double() / static_cast<double>(blocks), 2.0 * static_cast<double>(shape.block_n));
-  item.first_share = static_cast<double>(layer.active) / static_cast<double>(layer.picks);
+  ItemClass item = gemv_item(device, layer.weights, shape, matrices * shape.block_n, layer.expert_hidden(), 1,
+                             layer.up_bytes().as_double() / static_cast<double>(blocks), first_share,
+                             2.0 * static_cast<double>(shape.block_n));
+  item.first_share = first_share;
   item.useful_flops = 2 * static_cast<double>(layer.up_width() * layer.expert_hidden()) / static_cast<double>(blocks);
   kernel.classes = {item};
   ItemGroup group;
@@ -143,8 +149,8 @@ void add_down(Chain& chain, const LowerRequest& request, const GemvShape& shape,
   Kernel kernel;
   kernel.name = kernel.stage = "gemm2";
   const auto add_class = [&](std::int64_t picks_of_item, std::int64_t items) {
-    ItemClass item =
-        gemv_item(device, layer.weights, shape, shape.block_n, layer.intermediate, picks_of_item, bytes, written);
+    ItemClass item = gemv_item(device, layer.weights, shape, shape.block_n, layer.intermediate, picks_of_item, bytes,
+                               first_share, written);
     item.first_share = first_share;
     item.useful_flops = 2 * static_cast<double>(layer.expert_hidden() * layer.intermediate * picks_of_item) /
                         static_cast<double>(blocks);
@@ -179,10 +185,10 @@ Lowered lower(const LowerRequest& request) {
   const bool wide = payload_bits(layer.weights) >= 16;
   const GemvShape up = shape_of(
       request, "up",
-      wide ? GemvShape{2, 1024, 1, 1, {32, 236, 0}, kUpCode} : GemvShape{8, 128, 1, 1, {32, 123, 0}, kUpConvertCode});
-  const GemvShape down = shape_of(request, "down",
-                                  wide ? GemvShape{4, 1024, 2, 1, {64, 125, 32}, kDownCode}
-                                       : GemvShape{8, 128, 1, 1, {32, 72, 128}, kDownConvertCode});
+      wide ? GemvShape{2, 1024, 1, {32, 236, 0}, kUpCode} : GemvShape{8, 128, 1, {32, 123, 0}, kUpConvertCode});
+  const GemvShape down = shape_of(
+      request, "down",
+      wide ? GemvShape{4, 1024, 2, {64, 125, 32}, kDownCode} : GemvShape{8, 128, 1, {32, 72, 128}, kDownConvertCode});
   const bool per_token = parameter(request, "down.per_token", wide ? 1 : 0) != 0;
   Chain chain(request);
   add_before_experts(chain, request, false, 1);
