@@ -50,14 +50,16 @@ constexpr ParameterInfo kParameters[] = {
 };
 
 // Instructions of a warp before the K loop, in a step (beside products and conversions), after it, and where a CTA walks its
-// token's picks, around each pick's K loop; and how often a step's values are handed to other lanes through on-chip memory
-// (fp8: from the order of 16-byte loads to that of the inputs): the Triton kernels compiled for sm_90a. None of them
+// token's picks, around each pick's K loop; and how often a step's inputs are handed to other lanes through on-chip memory
+// (fp8: to the order of 16-byte loads of weights): the Triton kernels compiled for sm_90a. None of them
 // has a load that runs ahead of its step.
 struct GemvCode {
   double before, step, after, pick, exchanges;
 };
 constexpr GemvCode kUpCode = {136, 188, 207, 0, 0}, kDownCode = {78, 113, 144, 47, 0};  // 16-bit weights
 constexpr GemvCode kUpConvertCode = {145, 82, 135, 0, 8}, kDownConvertCode = {89, 55, 73, 0, 4};
+
+constexpr double kExchange = 2;  // a store and a load
 
 struct GemvShape {
   std::int64_t block_n, block_k, warps;
@@ -97,14 +99,13 @@ ItemClass gemv_item(const Device& device, WeightFormat format, const GemvShape& 
   // The warps of one CTA issue at most one instruction a clock each; then the partial sums' on-chip exchange.
   const double lanes = static_cast<double>(shape.launch.threads);
   item.step_latency = device.duration((multiply_adds + conversions) / lanes +
-                                      (1 + 2 * shape.code.exchanges) * device.constant(Hw::kSharedLatency)) +
+                                      (1 + kExchange * shape.code.exchanges) * device.constant(Hw::kSharedLatency)) +
                       device.code(shape.code.step);
-  // A pick's expert comes from the unit's own cache, which answers as its on-chip memory does, before its weights are asked
-  // for.
+  // A pick's expert is looked up before its weights are asked for; those that streamed by in between have left nothing of it
+  // in the unit's own cache.
   if (shape.code.pick > 0) {
     const double each = static_cast<double>(picks) / steps;
-    item.step_latency +=
-        device.code(each * shape.code.pick) + device.duration(each * device.constant(Hw::kSharedLatency));
+    item.step_latency += device.code(each * shape.code.pick) + device.cache_round_trips(each);
   }
   const double row_bytes =
       std::min(static_cast<double>(shape.block_k), static_cast<double>(k)) * payload_bits(format) / 8;
