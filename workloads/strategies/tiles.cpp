@@ -189,10 +189,11 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
 
   item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
   item.prologue_after += device.cache_round_trips(2);  // the block's expert, then its row numbers
-  item.epilogue = device.cache_round_trips(1);         // results leave
-  if (!tile.bulk_copies) {                             // else one warp begins to copy at once
+  if (tile.bulk_copies) {                              // one warp begins to copy at once
+    item.epilogue = device.cache_round_trips(1);       // results are read from on-chip memory as they leave
+  } else {
     item.prologue_after += device.code(kCodeBefore);
-    item.epilogue += device.code(kCodeAfter);
+    item.epilogue = device.code(kCodeAfter);  // nobody waits for what is stored
   }
   if (blocked && !tile.bulk_copies) {
     // Scales are loaded in the step that needs them: a step that begins a new line of theirs waits for memory.
@@ -209,14 +210,18 @@ std::int64_t split_k(const Device& device, std::int64_t tiles, std::int64_t step
   return split;
 }
 
-void split_item(ItemClass& item, const Device& device, std::int64_t split) {
-  if (split == 1) return;
+void share_k(ItemClass& item, std::int64_t split) {
   item.steps = divide_up(item.steps, split);
   item.read = Bytes(item.read.value() / split);
   item.resident_read = Bytes(item.resident_read.value() / split);
   item.write = Bytes(item.write.value() / split);
   item.useful_flops /= static_cast<double>(split);
   item.issued_flops /= static_cast<double>(split);
+}
+
+void split_item(ItemClass& item, const Device& device, std::int64_t split) {
+  if (split == 1) return;
+  share_k(item, split);
   item.epilogue += device.cache_round_trips(3);  // partial sums out, a flag, partial sums in
 }
 

@@ -67,7 +67,9 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
 // CTAs that share a tile's K: the largest power of two, up to `most`, that leaves no CTA without a unit and each at
 // least four steps.
 std::int64_t split_k(const Device& device, std::int64_t tiles, std::int64_t steps, std::int64_t most);
-// The item's part of a split tile; partial sums are exchanged through the cache.
+// The item's part of a split tile.
+void share_k(ItemClass& item, std::int64_t split);
+// The same; partial sums are exchanged through the cache.
 void split_item(ItemClass& item, const Device& device, std::int64_t split);
 
 // Adds classes and groups for the layer's active experts: one group per row block of an expert, N blocks its items. Row
