@@ -284,7 +284,9 @@ ItemClass StreamPass::item(std::int64_t blocks, const BlockWork& work) const {
   item.step_sequence = of_step.together;
   const auto fitted = request_.constants.find(side_.name + ".inputs_ns");
   if (from_cache_ && fitted != request_.constants.end()) {
-    item.step_latency += duration_from_seconds(fitted->second * work.sets * 1e-9);
+    const Duration asked = duration_from_seconds(fitted->second * work.sets * 1e-9);  // of the unit's own cache
+    item.step_latency += asked;
+    item.step_sequence += asked;
   }
   // A warp sends for the next step only after it has multiplied one: that place of its ring is empty meanwhile.
   item.load_latency = duration_from_seconds(device_.constant(Hw::kAsyncCopyLatency) +
