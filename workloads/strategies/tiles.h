@@ -5,7 +5,8 @@
 //   in flight   `buffers` steps
 //   issue       bytes of a step / (warps x bytes that a warp can issue as asynchronous copies); none for bulk copies
 //   serial      (block_k x element bytes / 32) dependent matrix steps + one on-chip load + one barrier; without warps of
-//               their own for each, an item's products (if warp-level or scaled in blocks), conversions and scaling add up
+//               their own for each, an item's products (if warp-level or scaled in blocks), conversions and scaling add up,
+//               and beside asynchronous products scaled in blocks the code of the next step's copies
 //   matrix pipe 2 x issued rows x block_n x block_k / rate; the synchronous path reaches hw matrix.sync_fraction of the
 //   peak; fp8 operands of it are converted to 16 bits where asynchronous instructions exist (Hopper, Blackwell sm100)
 //   code        the instructions before the first copy and after the loop, one after another; not where a warp is there for
