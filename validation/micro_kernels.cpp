@@ -24,10 +24,6 @@ constexpr std::int64_t kLoadsTogether = 4;  // of a thread in a loop: what the c
 constexpr std::int64_t kRingStages = 4;
 constexpr std::int64_t kReadRegisters = 38;  // of the reading kernels, as compiled; with up to four loads a thread:
 constexpr std::int64_t kFewRegisters = 30;
-constexpr double kLineBytes = 128;
-// Of loads from memory: what the slowest of n lines takes longer than one grows by this much with each factor e of n
-// (one CTA of 1 to 16 warps on an H200, 1 to 6 loads of 16 bytes a thread: 38 ns with each doubling of a warp's lines).
-constexpr double kLatencySpread = 45e-9;
 // The CUDA harness's kernels are a few hundred bytes of code: to their first load, and no cost of being on all units.
 constexpr double kCudaStart = 250e-9;
 constexpr double kBulkLatency = 90e-9;  // what a bulk copy takes beyond a plain load
@@ -84,8 +80,7 @@ ItemClass plain_reads(const Bench& bench, std::int64_t bytes, std::int64_t steps
   if (!warm) {
     // In code of several rounds a warp waits for its loads one by one: the next leave before the slowest has come.
     const double share = rounds_of_block > 1 ? 0.5 : 1;
-    item.load_latency =
-        duration_from_seconds(share * kLatencySpread * std::log(std::max(1.0, of_warp / kLineBytes / 2)));
+    item.load_latency = duration_from_seconds(share * to_seconds(Device::latency_spread(of_warp / kLineBytes)));
   }
   item.pipe_seconds[index(PipeKind::kLoadPort)] = bench.device.load_port_seconds(of_step);
   item.first_prologue = bench.start();

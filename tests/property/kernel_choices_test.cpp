@@ -76,5 +76,52 @@ TEST(KernelChoices, CopyByElementsIsLatencyBound) {
                    microseconds(of_many, "gather_gemv:element_copy=0", "gather1", many));
 }
 
+// With the same weights to read, 16 picks of each expert cost more than 4: another round of products, inputs that lie in the
+// same banks, a sum and a barrier for fewer blocks.
+TEST(KernelChoices, PicksOfAnExpertCostAPersistentStreamTime) {
+  for (const char* format : {"bf16", "fp8_block128"}) {
+    const auto time = [&](std::int64_t tokens) {
+      Case c = expert_ffn("qwen3-30b-a3b", "same", tokens, format);
+      c.activations = "bf16";
+      return microseconds(c.layer(), "stream_gemv:persistent=1", "", c);
+    };
+    EXPECT_GT(time(16), 1.3 * time(4)) << format;
+    EXPECT_GE(time(4), time(1)) << format;
+  }
+}
+
+// Loads straight to registers: the next step's wait for this one, whatever the compiler was told.
+TEST(KernelChoices, StagesOfAStreamThroughRegistersHaveNoEffect) {
+  const Case c = expert_ffn("qwen3-30b-a3b", "uniform", 2, "bf16");
+  const MoeLayer layer = c.layer();
+  EXPECT_DOUBLE_EQ(microseconds(layer, "stream_gemv", "", c),
+                   microseconds(layer, "stream_gemv:up.num_stages=3,down.num_stages=3", "", c));
+}
+
+// Tile and split of a library's product by its shape, as its kernels' names and grids say.
+TEST(KernelChoices, LibraryProductsChooseTileAndSplit) {
+  const auto same = [](const std::string& model, const std::string& stage, const std::string& choice) {
+    const Case c = expert_ffn(model, "uniform", 1, "bf16");
+    const MoeLayer layer = c.layer();
+    EXPECT_DOUBLE_EQ(microseconds(layer, "expert_loop", stage, c),
+                     microseconds(layer, "expert_loop:" + choice, stage, c))
+        << model << " " << stage;
+  };
+  same("mixtral-8x7b", "gemm1", "block_n=128,split_k=1");
+  same("mixtral-8x7b", "gemm2", "block_n=128,split_k=4");
+  same("deepseek-v3", "gemm1", "block_n=128,split_k=3");
+  same("deepseek-v3", "gemm2", "block_n=64,split_k=1");
+  same("qwen3-30b-a3b", "gemm2", "block_n=64,split_k=1");
+}
+
+// The partial sums of a split product are added up by a kernel of their own.
+TEST(KernelChoices, SplittingAShortProductCostsALaunch) {
+  const Case c = expert_ffn("qwen3-30b-a3b", "uniform", 1, "bf16");
+  const MoeLayer layer = c.layer();
+  const double whole = microseconds(layer, "expert_loop:split_k=1", "gemm2", c);
+  const double launches = 0.4 * static_cast<double>(layer.active);  // more than a graph edge each
+  EXPECT_GT(microseconds(layer, "expert_loop:split_k=2", "gemm2", c), whole + launches);
+}
+
 }  // namespace
 }  // namespace moesim::property

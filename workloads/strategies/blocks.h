@@ -28,12 +28,16 @@ class Device {
   // arithmetic from Volta on (Jia et al., arXiv 1804.06826). A CTA that begins or ends has one warp on each scheduler,
   // and most of its instructions wait for the one before.
   [[nodiscard]] Duration code(double instructions) const;
+  // What the slowest of the lines of memory that a warp waits for together takes longer than one.
+  [[nodiscard]] static Duration latency_spread(double lines);
   [[nodiscard]] double constant(Hw id) const { return hardware_[id]; }
 
  private:
   const HardwareModel& hardware_;
   Clock clock_;
 };
+
+inline constexpr double kLineBytes = 128;  // of a memory's line
 
 // Vector work to bring one stored weight to the type that is multiplied.
 struct DequantWork {

@@ -28,7 +28,6 @@ constexpr ParameterInfo kParameters[] = {
     {"down.block_n", "4 (16-bit), 16 (others): as many accumulators as up", "output rows of a CTA", 1, 256},
     {"down.block_k", "1024 (16-bit), 128 (others)", "K of a step", 16, 8192},
     {"num_warps", "1", "warps of a CTA", 1, 16},
-    {"num_stages", "1", "K-steps in flight", 1, 16},
     {"down.per_token", "1 (16-bit), 0 (others)", "1: a CTA walks its token's picks and combines; 0: one CTA per pick",
      0, 1},
     {"registers", "236 (16-bit), 123 (others)", "registers a thread as launched", 1, 512},
@@ -40,7 +39,6 @@ GemvShape shape_of(const LowerRequest& request, const std::string& prefix, const
   shape.block_n = parameter(request, prefix + ".block_n", defaults.block_n);
   shape.block_k = parameter(request, prefix + ".block_k", defaults.block_k);
   shape.warps = parameter(request, "num_warps", defaults.warps);
-  shape.stages = parameter(request, "num_stages", defaults.stages);
   shape.launch.threads = shape.warps * static_cast<std::int64_t>(request.hardware[Hw::kWarpSize]);
   shape.launch.registers = parameter(request, "registers", defaults.launch.registers);
   shape.launch.shared_bytes = parameter(request, "shared_bytes", defaults.launch.shared_bytes);
@@ -105,10 +103,11 @@ void add_projections(Chain& chain, const LowerRequest& request, const GemvShape&
   Kernel kernel;
   kernel.name = kernel.stage = "gemm1+gemm2";
 
+  const double first_share = static_cast<double>(layer.active) / static_cast<double>(layer.picks);
   const std::int64_t up_blocks = divide_up(layer.intermediate, up.block_n);
-  ItemClass first =
-      gemv_item(device, layer.weights, up, (layer.gated ? 2 : 1) * up.block_n, layer.expert_hidden(), 1,
-                layer.up_bytes().as_double() / static_cast<double>(up_blocks), 2.0 * static_cast<double>(up.block_n));
+  ItemClass first = gemv_item(device, layer.weights, up, (layer.gated ? 2 : 1) * up.block_n, layer.expert_hidden(), 1,
+                              layer.up_bytes().as_double() / static_cast<double>(up_blocks), first_share,
+                              2.0 * static_cast<double>(up.block_n));
   first.useful_flops = useful(layer.up_width(), layer.expert_hidden(), 1, up_blocks);
   first.epilogue += device.cache_round_trips(1);
   apply_constants(first, request.constants, "up.");
@@ -117,7 +116,7 @@ void add_projections(Chain& chain, const LowerRequest& request, const GemvShape&
   const std::int64_t down_blocks = divide_up(layer.expert_hidden(), down.block_n);
   const auto second = [&](std::int64_t picks) {
     ItemClass item = gemv_item(device, layer.weights, down, down.block_n, layer.intermediate, picks,
-                               layer.down_bytes().as_double() / static_cast<double>(down_blocks),
+                               layer.down_bytes().as_double() / static_cast<double>(down_blocks), first_share,
                                2.0 * static_cast<double>(down.block_n));
     item.useful_flops = useful(layer.expert_hidden(), layer.intermediate, picks, down_blocks);
     item.prologue_before = item.prologue_after;
@@ -139,10 +138,11 @@ Lowered lower(const LowerRequest& request) {
   const MoeLayer& layer = request.layer;
   const bool wide = payload_bits(layer.weights) >= 16;
   const LaunchShape launch{32, wide ? 236 : 123, 128};
-  const GemvShape up =
-      shape_of(request, "up", wide ? GemvShape{2, 1024, 1, 1, launch} : GemvShape{8, 128, 1, 1, launch});
+  const GemvShape up = shape_of(
+      request, "up", wide ? GemvShape{2, 1024, 1, launch, kUpCode} : GemvShape{8, 128, 1, launch, kUpConvertCode});
   const GemvShape down =
-      shape_of(request, "down", wide ? GemvShape{4, 1024, 1, 1, launch} : GemvShape{16, 128, 1, 1, launch});
+      shape_of(request, "down",
+               wide ? GemvShape{4, 1024, 1, launch, kDownCode} : GemvShape{16, 128, 1, launch, kDownConvertCode});
   const bool per_token = parameter(request, "down.per_token", wide ? 1 : 0) != 0;
   Chain chain(request);
   add_before_experts(chain, request, false, 1);

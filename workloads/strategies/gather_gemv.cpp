@@ -85,8 +85,7 @@ void add_gather(Chain& chain, const LowerRequest& request, const std::string& st
   item.pipe_seconds[static_cast<std::size_t>(PipeKind::kLoadPort)] =
       device.load_port_seconds(row / static_cast<double>(item.steps));
   item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
-  item.prologue_after = device.cache_round_trips(1);
-  item.epilogue = device.cache_round_trips(1);
+  item.prologue_after = device.cache_round_trips(1);  // and no epilogue: nobody waits for what is stored
   // In expert order, so that an expert's later copies follow its first, as near as the library's order by pick has them
   // on average.
   kernel.classes = {item};

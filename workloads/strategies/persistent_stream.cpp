@@ -15,12 +15,14 @@ constexpr std::int64_t kWarpBytes = 8192;   // in flight of a warp
 constexpr std::int64_t kWarps = 16;         // of a CTA
 constexpr std::int64_t kConvertWarps = 12;  // where weights are converted, which takes registers
 constexpr std::int64_t kRegisters = 126, kConvertRegisters = 166;
-constexpr double kRingPadding = 1.0 / 8;  // 64 bytes beside each 512
-constexpr double kSumsBytes = 28672;      // two halves of partial sums, at least
-constexpr double kOutputsBytes = 16384;   // of all picks' outputs of a CTA, where these fit
-constexpr std::int64_t kPassPicks = 16;   // of an expert that one pass multiplies
-constexpr std::int64_t kRoundPicks = 8;   // of these at a time; each round converts the weights anew
-constexpr std::int64_t kSetPicks = 4;     // a matrix instruction's 8 columns hold 4 picks, twice
+constexpr double kRingPadding = 1.0 / 8;   // 64 bytes beside each 512
+constexpr double kTagBytes = 16;           // of a step in the ring: where it belongs
+constexpr double kLeastSumsBytes = 14336;  // of each of two halves of partial sums
+constexpr double kOutputsBytes = 16384;    // of all picks' outputs of a CTA, where these fit
+constexpr std::int64_t kPassPicks = 16;    // of an expert that one pass multiplies
+constexpr std::int64_t kFewPassPicks = 8;  // where no expert has more
+constexpr std::int64_t kRoundPicks = 8;    // of these at a time; each round converts the weights anew
+constexpr std::int64_t kSetPicks = 4;      // a matrix instruction's 8 columns hold 4 picks, twice
 constexpr std::int64_t kSetColumns = 8;
 constexpr std::int64_t kBlockRows = 8;     // weight rows of a block
 constexpr std::int64_t kStepBytes = 512;   // of a row in a step
@@ -29,6 +31,18 @@ constexpr double kSumsOfChain = 2;         // products of a step go to two sums 
 constexpr double kInputBits = 16;
 constexpr double kInputsAtATime = 256;  // of a row that a warp's registers hold
 constexpr double kWeightsPerConversion = 2;
+constexpr double kInputLoadBytes = 16, kInputLoadsTogether = 4;  // of a thread, ahead of the weights; then one by one
+// On-chip memory passes 32 words a clock.
+constexpr double kSharedBytesPerClock = 128;
+
+// Instructions of a warp beside products, as compiled for sm_90a: of a step (where it lies, its copies ahead), of a round and
+// of each four picks in it, and where inputs are taken from the cache as they lie, more of these (selected, converted).
+struct StepCode {
+  double step, round, set, set_as_given;
+};
+constexpr StepCode kWideCode = {150, 62, 48, 18}, kConvertCode = {185, 85, 75, 118};
+// Before the first copies are all on their way; of an output's sum over its steps, and of four steps in it; of the combine.
+constexpr double kStartCode = 300, kSumCode = 130, kSumStepsCode = 18, kSumStepsAtATime = 4, kCombineCode = 100;
 
 // What one block of weight rows costs, beside its bytes.
 struct BlockWork {
@@ -49,13 +63,18 @@ struct Passes {
   BlockWork work;  // mean over them
 };
 
-Passes passes_of(std::int64_t rows) {
+// Of an expert's rows: passes of `most` picks, the last one of what is left.
+Passes passes_of(std::int64_t rows, std::int64_t most) {
   Passes passes;
-  passes.count = divide_up(rows, kPassPicks);
-  if (passes.count == 0) return passes;
-  const auto count = static_cast<double>(passes.count);
-  passes.work = {static_cast<double>(rows) / count, static_cast<double>(divide_up(rows, kSetPicks)) / count,
-                 static_cast<double>(divide_up(rows, kRoundPicks)) / count, 1 / count};
+  passes.count = divide_up(rows, most);
+  for (std::int64_t pass = 0; pass < passes.count; ++pass) {
+    const std::int64_t picks = std::min(most, rows - pass * most);
+    const std::int64_t rounds = divide_up(picks, kRoundPicks);
+    const std::int64_t sets = picks <= kSetPicks ? 1 : rounds * (kRoundPicks / kSetPicks);
+    passes.work.add(
+        {static_cast<double>(picks), static_cast<double>(sets), static_cast<double>(rounds), pass == 0 ? 1.0 : 0.0},
+        1 / static_cast<double>(passes.count));
+  }
   return passes;
 }
 
@@ -76,11 +95,11 @@ void add_cta(CtaClasses& classes, std::int64_t blocks, const BlockWork& mean) {
 }
 
 // A run of each expert's blocks after the other, shared evenly.
-CtaClasses runs_of_blocks(const MoeLayer& layer, std::int64_t row_blocks, std::int64_t units) {
+CtaClasses runs_of_blocks(const MoeLayer& layer, std::int64_t most, std::int64_t row_blocks, std::int64_t units) {
   std::vector<std::pair<std::int64_t, BlockWork>> experts;  // blocks up to the end of this expert
   std::int64_t blocks = 0;
   for (const std::int64_t rows : layer.rows) {
-    const Passes passes = passes_of(rows);
+    const Passes passes = passes_of(rows, most);
     if (passes.count == 0) continue;
     blocks += row_blocks * passes.count;
     experts.emplace_back(blocks, passes.work);
@@ -103,13 +122,14 @@ CtaClasses runs_of_blocks(const MoeLayer& layer, std::int64_t row_blocks, std::i
 }
 
 // All experts' passes and their mean work.
-Passes all_passes(const MoeLayer& layer) {
+Passes all_passes(const MoeLayer& layer, std::int64_t most) {
   Passes all;
-  for (const std::int64_t rows : layer.rows) all.count += passes_of(rows).count;
   for (const std::int64_t rows : layer.rows) {
-    const Passes of_expert = passes_of(rows);
-    all.work.add(of_expert.work, static_cast<double>(of_expert.count) / static_cast<double>(all.count));
+    const Passes of_expert = passes_of(rows, most);
+    all.count += of_expert.count;
+    all.work.add(of_expert.work, static_cast<double>(of_expert.count));
   }
+  all.work = BlockWork{}.add(all.work, 1 / static_cast<double>(all.count));
   return all;
 }
 
@@ -126,86 +146,190 @@ struct Side {
   std::string name, stage;
   std::int64_t n = 0, k = 0;
   Bytes matrix;
-  double inputs = 0;         // rows of K inputs that all picks have
-  double outputs_bytes = 0;  // that a CTA keeps for the combine
+  double inputs = 0;            // rows of K inputs that all picks have
+  bool ordered = false;         // its inputs lie as products take them
+  double outputs = 0;           // of a block
+  double outputs_bytes = 0;     // that a CTA keeps for the combine
+  double combined = 0;          // picks of a token that it adds up at its end
+  std::int64_t passes = 0;      // of all experts
+  std::int64_t widest = 0;      // picks of the widest pass
+  double least_sums_bytes = 0;  // of each half of the partial sums
 };
 
-void add_pass(Chain& chain, const LowerRequest& request, const Side& side, const CtaClasses& classes,
-              LabelOrder order) {
-  const MoeLayer& layer = request.layer;
-  const Device device(request.hardware, request.clock_hz);
-  const double block_bytes = side.matrix.as_double() / static_cast<double>(divide_up(side.n, kBlockRows));
-  const double row_bytes = static_cast<double>(side.k) * payload_bits(layer.weights) / 8;
-  const std::int64_t block_steps = std::llround(std::ceil(row_bytes / static_cast<double>(kStepBytes)));
-  const double steps_d = static_cast<double>(block_steps);
-  const double step_weights = static_cast<double>(kBlockRows * side.k) / steps_d;
-  const bool converted = payload_bits(layer.weights) < kInputBits;
-  const std::int64_t warps = parameter(request, side.name + ".num_warps", converted ? kConvertWarps : kWarps);
-  const double side_by_side = static_cast<double>(warps);  // each warp has its own ring and chain
-  const auto on_chip = static_cast<std::int64_t>(device.constant(Hw::kSharedMaxPerItem));
-  const std::int64_t ring =
-      parameter(request, side.name + ".bytes_in_flight", std::min(warps * kWarpBytes, 3 * on_chip / 4));
-  const double row_inputs = static_cast<double>(side.k) * kInputBits / 8;
-  const double room = static_cast<double>(on_chip) - static_cast<double>(ring) * (1 + kRingPadding) - kSumsBytes -
-                      (side.outputs_bytes <= kOutputsBytes ? side.outputs_bytes : 0);
-  const bool from_cache = row_inputs * side.inputs > room;
-  const auto fitted = request.constants.find(side.name + ".inputs_ns");
+// What a warp does for one step of 4 KiB, and what all warps do together for a batch of blocks.
+struct StepWork {
+  double instructions = 0;  // of a warp
+  double shared_bytes = 0;  // through on-chip memory
+  double conversions = 0;
+  Duration chain;     // of a warp, after its data are there
+  Duration together;  // a step's share of what all warps wait for
+};
 
+double steps_of_row(const MoeLayer& layer, std::int64_t k) {
+  return std::ceil(static_cast<double>(k) * payload_bits(layer.weights) / 8 / static_cast<double>(kStepBytes));
+}
+
+class StreamPass {
+ public:
+  StreamPass(const LowerRequest& request, const Side& side)
+      : request_(request), layer_(request.layer), device_(request.hardware, request.clock_hz), side_(side) {
+    converted_ = payload_bits(layer_.weights) < kInputBits;
+    code_ = converted_ ? kConvertCode : kWideCode;
+    block_steps_ = steps_of_row(layer_, side.k);
+    step_weights_ = static_cast<double>(kBlockRows * side.k) / block_steps_;
+    warps_ = parameter(request, side.name + ".num_warps", converted_ ? kConvertWarps : kWarps);
+    const auto on_chip = static_cast<std::int64_t>(device_.constant(Hw::kSharedMaxPerItem));
+    ring_ = parameter(request, side.name + ".bytes_in_flight", std::min(warps_ * kWarpBytes, 3 * on_chip / 4));
+    const double slots = static_cast<double>(ring_) / static_cast<double>(kBlockRows * kStepBytes);
+    const double lists = 12 * static_cast<double>(layer_.picks) + 16 * static_cast<double>(side.passes);
+    const double room = static_cast<double>(on_chip) - static_cast<double>(ring_) * (1 + kRingPadding) -
+                        slots * kTagBytes - 2 * side.least_sums_bytes - lists -
+                        (side.outputs_bytes <= kOutputsBytes ? side.outputs_bytes : 0);
+    const double inputs = row_inputs() * side.inputs;
+    from_cache_ = inputs > room;
+    const double sums = side.least_sums_bytes + (from_cache_ ? 0 : (room - inputs) / 2);
+    const double block_sums =
+        block_steps_ * static_cast<double>(side.widest * kBlockRows) * static_cast<double>(sizeof(float));
+    batch_ = std::max(1.0, std::floor(sums / block_sums));
+  }
+
+  [[nodiscard]] Kernel kernel(Chain& chain, const CtaClasses& classes) const;
+  [[nodiscard]] LaunchShape launch() const {
+    return {warps_ * static_cast<std::int64_t>(request_.hardware[Hw::kWarpSize]),
+            parameter(request_, side_.name + ".registers", converted_ ? kConvertRegisters : kRegisters),
+            parameter(request_, side_.name + ".shared_bytes", ring_ + ring_ / 4)};
+  }
+
+ private:
+  [[nodiscard]] double row_inputs() const { return static_cast<double>(side_.k) * kInputBits / 8; }
+  [[nodiscard]] Duration batch_sum(double blocks) const;
+  [[nodiscard]] StepWork step(const BlockWork& work, double blocks) const;
+  [[nodiscard]] ItemClass item(std::int64_t blocks, const BlockWork& work) const;
+
+  const LowerRequest& request_;
+  const MoeLayer& layer_;
+  Device device_;
+  const Side& side_;
+  bool converted_ = false, from_cache_ = false;
+  StepCode code_{};
+  double block_steps_ = 1;
+  double step_weights_ = 0;
+  std::int64_t warps_ = 1, ring_ = 0;  // each warp has its own part of the ring, and its chain
+  double batch_ = 1;                   // blocks between two barriers
+};
+
+// All threads add up the steps of each row of `blocks` blocks, after a barrier.
+Duration StreamPass::batch_sum(double blocks) const {
+  const double threads = static_cast<double>(warps_) * device_.constant(Hw::kWarpSize);
+  const double turns = std::ceil(blocks * static_cast<double>(side_.widest) * side_.outputs / threads);
+  const double fours = std::ceil(block_steps_ / kSumStepsAtATime);
+  return device_.duration(device_.constant(Hw::kBarrier) + turns * fours * device_.constant(Hw::kSharedLatency)) +
+         device_.code(turns * (kSumCode + fours * kSumStepsCode));
+}
+
+StepWork StreamPass::step(const BlockWork& work, double blocks) const {
+  StepWork step;
+  step.conversions = converted_ ? step_weights_ * work.rounds / kWeightsPerConversion : 0;
+  const bool as_given = from_cache_ && !side_.ordered;
+  const double other =
+      code_.step + code_.round * work.rounds + (code_.set + (as_given ? code_.set_as_given : 0)) * work.sets;
+  const double products = step_weights_ / kWeightsOfProduct;
+  step.instructions = other + products * work.sets + step.conversions / device_.constant(Hw::kWarpSize);
+  // Weights go in and come out once a round; inputs of different picks lie in the same banks: 16-bit ones of each pick, of
+  // each two where a lane takes twice as many at once, pass one after another.
+  const double weight_bytes = step_weights_ * payload_bits(layer_.weights) / 8;
+  const double inputs = step_weights_ / static_cast<double>(kBlockRows) * kInputBits / 8;
+  const double passes = !converted_ ? work.picks : as_given ? 4 * work.sets : (work.picks + 2 * work.sets) / 3;
+  step.shared_bytes = weight_bytes * (1 + work.rounds) + inputs * static_cast<double>(kBlockRows) / 2 * passes;
+  step.chain = device_.code(other) +
+               device_.duration(3 * device_.constant(Hw::kSharedLatency) +
+                                work.rounds * (3 * device_.constant(Hw::kSharedLatency) +
+                                               products / kSumsOfChain * device_.constant(Hw::kMatrixLatency)));
+  if (from_cache_) {
+    const double trips = std::ceil(step_weights_ / static_cast<double>(kBlockRows) / kInputsAtATime);
+    step.chain += device_.cache_round_trips(work.rounds * trips);
+  }
+  const double together = std::min(batch_, blocks);
+  step.together =
+      duration_from_seconds((to_seconds(batch_sum(together)) + to_seconds(step.chain) / 2) / (together * block_steps_));
+  return step;
+}
+
+ItemClass StreamPass::item(std::int64_t blocks, const BlockWork& work) const {
+  const auto count = static_cast<double>(blocks);
+  const double block_bytes = side_.matrix.as_double() / static_cast<double>(divide_up(side_.n, kBlockRows));
+  const StepWork of_step = step(work, count);
+  const auto side_by_side = static_cast<double>(warps_);
+  const auto pipe = [](PipeKind kind) { return static_cast<std::size_t>(kind); };
+  ItemClass item;
+  item.steps = blocks * std::llround(block_steps_);
+  item.stages = static_cast<double>(ring_) / static_cast<double>(kBlockRows * kStepBytes);
+  item.read = Bytes(std::llround(block_bytes * count));
+  item.first_share = std::min(1.0, work.first);
+  item.write = Bytes(2 * blocks * kBlockRows);
+  const double weights = count * static_cast<double>(kBlockRows * side_.k);
+  item.useful_flops = 2 * work.picks * weights;
+  item.issued_flops = 2 * static_cast<double>(kSetColumns) * work.sets * weights;
+  item.pipe_seconds[pipe(PipeKind::kVector)] =
+      std::max(device_.vector_seconds(0, of_step.conversions),
+               device_.vector_seconds(of_step.instructions * device_.constant(Hw::kWarpSize), 0));
+  item.pipe_seconds[pipe(PipeKind::kMatrix)] =
+      device_.seconds(2 * step_weights_ * kSetColumns * work.sets /
+                      (device_.constant(Hw::kMatrixBf16) * device_.constant(Hw::kMatrixSyncFraction)));
+  if (from_cache_) item.resident_read = Bytes(std::llround(row_inputs() * work.picks * count));
+  item.pipe_seconds[pipe(PipeKind::kLoadPort)] = std::max(
+      device_.load_port_seconds((item.read + item.resident_read).as_double() / static_cast<double>(item.steps)),
+      device_.seconds(of_step.shared_bytes / kSharedBytesPerClock));
+  item.step_latency = duration_from_seconds(to_seconds(of_step.chain) / side_by_side) + of_step.together;
+  item.step_sequence = of_step.together;
+  const auto fitted = request_.constants.find(side_.name + ".inputs_ns");
+  if (from_cache_ && fitted != request_.constants.end()) {
+    const Duration asked = duration_from_seconds(fitted->second * work.sets * 1e-9);  // of the unit's own cache
+    item.step_latency += asked;
+    item.step_sequence += asked;
+  }
+  // A warp sends for the next step only after it has multiplied one: that place of its ring is empty meanwhile.
+  item.load_latency = duration_from_seconds(device_.constant(Hw::kAsyncCopyLatency) +
+                                            to_seconds(of_step.chain) * (1 - 1 / side_by_side));
+  item.step_issue = device_.duration(static_cast<double>(kBlockRows * kStepBytes) /
+                                     (side_by_side * device_.constant(Hw::kAsyncCopyPerWarp)));
+  item.first_prologue = duration_from_seconds(device_.constant(Hw::kLaunchPrologue));
+  // The groups of picks, their numbers; of inputs that are kept, what the first loads of all threads leave.
+  const double turns = row_inputs() * side_.inputs / (kInputLoadBytes * static_cast<double>(launch().threads));
+  const double more = from_cache_ ? 0 : std::max(0.0, std::ceil(turns) - kInputLoadsTogether);
+  item.prologue_after = device_.cache_round_trips(2 + more) + device_.code(kStartCode);
+  item.epilogue = batch_sum(std::min(batch_, count)) + device_.cache_round_trips(1);
+  if (side_.combined > 0) {
+    item.epilogue +=
+        device_.code(kCombineCode) +
+        device_.duration(device_.constant(Hw::kBarrier) + side_.combined * device_.constant(Hw::kSharedLatency));
+  }
+  return item;
+}
+
+Kernel StreamPass::kernel(Chain& chain, const CtaClasses& classes) const {
   Kernel kernel;
-  kernel.name = kernel.stage = side.stage;
+  kernel.name = kernel.stage = side_.stage;
   for (const auto& [key, cta_class] : classes) {
-    const auto blocks = static_cast<double>(key.first);
     const BlockWork work = BlockWork{}.add(cta_class.work, 1 / static_cast<double>(cta_class.ctas));
-    ItemClass item;
-    item.steps = key.first * block_steps;
-    item.stages = static_cast<double>(ring) / static_cast<double>(kBlockRows * kStepBytes);
-    item.read = Bytes(std::llround(block_bytes * blocks));
-    item.first_share = std::min(1.0, work.first);
-    item.write = Bytes(2 * key.first * kBlockRows);
-    item.useful_flops = 2 * work.picks * blocks * static_cast<double>(kBlockRows * side.k);
-    item.issued_flops =
-        2 * static_cast<double>(kSetColumns) * work.sets * blocks * static_cast<double>(kBlockRows * side.k);
-    item.pipe_seconds[static_cast<std::size_t>(PipeKind::kVector)] =
-        device.vector_seconds(0, converted ? step_weights * work.rounds / kWeightsPerConversion : 0);
-    item.pipe_seconds[static_cast<std::size_t>(PipeKind::kMatrix)] =
-        device.seconds(2 * step_weights * kSetColumns * work.sets /
-                       (device.constant(Hw::kMatrixBf16) * device.constant(Hw::kMatrixSyncFraction)));
-    // A round: where its picks' inputs are, the inputs, the weights, dependent products, the sum over lanes.
-    const double products = step_weights / kWeightsOfProduct / kSumsOfChain;
-    item.step_latency = device.duration(
-        work.rounds * (4 * device.constant(Hw::kSharedLatency) + products * device.constant(Hw::kMatrixLatency)) /
-        side_by_side);
-    if (from_cache) {
-      const double trips = std::ceil(step_weights / static_cast<double>(kBlockRows) / kInputsAtATime);
-      item.step_latency += device.cache_round_trips(work.rounds * trips / side_by_side);
-      item.resident_read = Bytes(std::llround(row_inputs * work.picks * blocks));
-      if (fitted != request.constants.end()) {
-        item.step_latency += duration_from_seconds(fitted->second * work.sets * 1e-9);
-      }
-    }
-    item.pipe_seconds[static_cast<std::size_t>(PipeKind::kLoadPort)] =
-        device.load_port_seconds((item.read + item.resident_read).as_double() / static_cast<double>(item.steps));
-    item.load_latency = duration_from_seconds(device.constant(Hw::kAsyncCopyLatency));
-    item.step_issue = device.duration(static_cast<double>(kBlockRows * kStepBytes) /
-                                      (side_by_side * device.constant(Hw::kAsyncCopyPerWarp)));
-    item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
-    item.prologue_after = device.cache_round_trips(2);  // the groups of picks, then their numbers
-    item.epilogue = device.duration(5 * device.constant(Hw::kSharedLatency) + device.constant(Hw::kBarrier)) +
-                    device.cache_round_trips(1);
     ItemGroup group;
     group.item_class = static_cast<std::uint32_t>(kernel.classes.size());
     group.count = cta_class.ctas;
+    kernel.classes.push_back(item(key.first, work));
     // Each class streams rows of its own: a region of its own.
-    group.region = chain.region(
-        side.name, Bytes(std::llround(block_bytes * blocks * work.first * static_cast<double>(cta_class.ctas))));
-    kernel.classes.push_back(item);
+    const double bytes = kernel.classes.back().read.as_double() * static_cast<double>(cta_class.ctas);
+    group.region = chain.region(side_.name, Bytes(std::llround(bytes * work.first)));
     kernel.groups.push_back(group);
   }
-  label_experts(kernel, layer, order);
-  chain.add(std::move(kernel),
-            {warps * static_cast<std::int64_t>(request.hardware[Hw::kWarpSize]),
-             parameter(request, side.name + ".registers", converted ? kConvertRegisters : kRegisters),
-             parameter(request, side.name + ".shared_bytes", ring + ring / 4)});
+  return kernel;
+}
+
+void add_pass(Chain& chain, const LowerRequest& request, const Side& side, const CtaClasses& classes,
+              LabelOrder order) {
+  const StreamPass pass(request, side);
+  Kernel kernel = pass.kernel(chain, classes);
+  label_experts(kernel, request.layer, order);
+  chain.add(std::move(kernel), pass.launch());
 }
 
 }  // namespace
@@ -217,20 +341,35 @@ Lowered lower_persistent_stream(const LowerRequest& request) {
   const bool fused = parameter(request, "down.fused", 1) != 0;
   add_before_experts(chain, request, true, 1);
   if (layer.picks > 0) {
-    const Passes all = all_passes(layer);
+    const std::int64_t most_rows = *std::max_element(layer.rows.begin(), layer.rows.end());
+    const std::int64_t most = most_rows > kFewPassPicks ? kPassPicks : kFewPassPicks;  // of a pass
+    const Passes all = all_passes(layer, most);
     const std::int64_t up_blocks = divide_up(layer.up_width(), kBlockRows);
     const std::int64_t down_blocks = divide_up(layer.expert_hidden(), kBlockRows);
     const bool interleaved = parameter(request, "up.interleaved", 1) != 0;
     const auto tokens = static_cast<double>(layer.tokens), picks = static_cast<double>(layer.picks);
-    add_pass(
-        chain, request, {"up", "gemm1", layer.up_width(), layer.expert_hidden(), layer.up_bytes(), tokens, 0},
-        interleaved ? dealt_blocks(up_blocks * all.count, 1, all.work, units) : runs_of_blocks(layer, up_blocks, units),
-        interleaved ? LabelOrder::kEachInTurn : LabelOrder::kInterleaved);
-    const auto most_rows = static_cast<double>(divide_up(down_blocks, units) * kBlockRows);
-    const double outputs = fused ? picks * most_rows * sizeof(float) : 0;
-    add_pass(chain, request,
-             {"down", "gemm2", layer.expert_hidden(), layer.intermediate, layer.down_bytes(), picks, outputs},
-             dealt_blocks(down_blocks, all.count, all.work, units), LabelOrder::kEachInTurn);
+    Side up{"up", "gemm1", layer.up_width(), layer.expert_hidden(), layer.up_bytes(), tokens};
+    up.outputs = static_cast<double>(kBlockRows) / (layer.gated ? 2 : 1);
+    up.passes = all.count;
+    up.widest = std::min(most, most_rows);
+    const double most_steps =
+        std::max(steps_of_row(layer, layer.expert_hidden()), steps_of_row(layer, layer.intermediate));
+    up.least_sums_bytes = std::max(
+        kLeastSumsBytes, most_steps * static_cast<double>(up.widest * kBlockRows) * static_cast<double>(sizeof(float)));
+    Side down{"down", "gemm2", layer.expert_hidden(), layer.intermediate, layer.down_bytes(), picks};
+    down.ordered = true;  // as up writes them
+    down.outputs = static_cast<double>(kBlockRows);
+    down.passes = up.passes, down.widest = up.widest, down.least_sums_bytes = up.least_sums_bytes;
+    if (fused) {
+      const auto rows_of_cta = static_cast<double>(divide_up(down_blocks, units) * kBlockRows);
+      down.outputs_bytes = picks * rows_of_cta * sizeof(float);
+      down.combined = picks / tokens;
+    }
+    add_pass(chain, request, up,
+             interleaved ? dealt_blocks(up_blocks * all.count, 1, all.work, units)
+                         : runs_of_blocks(layer, most, up_blocks, units),
+             interleaved ? LabelOrder::kEachInTurn : LabelOrder::kInterleaved);
+    add_pass(chain, request, down, dealt_blocks(down_blocks, all.count, all.work, units), LabelOrder::kEachInTurn);
   }
   if (!fused) add_combine(chain, request);
   add_after_experts(chain, request);

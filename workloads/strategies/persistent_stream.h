@@ -5,9 +5,17 @@
 // time. Up: the blocks are dealt out to the CTAs one by one; not interleaved, each CTA has a run of them, expert after
 // expert, so that CTAs with an expert of many picks work longer.
 // Down: each CTA has all experts' blocks of its own output rows, so that the combine is local.
+// A step is 4 KiB of a warp: 8 rows x 512 bytes. Equations, per step of a CTA of w warps:
+//   chain       its compiled code (4 clocks an instruction), the on-chip loads and dependent products, once a round of up
+//               to 8 picks; of one warp: divided by w. A warp's place in the ring is empty while it multiplies
+//   pipes       the instructions that a unit's quarters issue, conversions, products, and what passes through on-chip
+//               memory: the weights in and out, and inputs, which for different picks lie in the same banks
+//   together    a batch of blocks, as many as the room for their partial sums allows, ends with a barrier, the sum over a
+//               row's steps, and warps that wait for the last one: nothing else runs in that time
 // Inputs: of all picks on chip where they fit, else fetched from the cache for every block of rows, which costs cache
 // bandwidth and a round trip for as many as a warp's registers hold.
-// Leaves out: barriers between batches of blocks, what the first-level cache keeps of the inputs.
+// Leaves out: what the first-level cache keeps of the inputs, that few instructions of a step depend on each other while
+// other warps issue.
 // Compared: H200, bf16 and fp8_block128, 1 to 64 tokens, three routings (validation/README.md).
 #pragma once
 

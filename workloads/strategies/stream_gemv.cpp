@@ -32,7 +32,8 @@ constexpr ParameterInfo kParameters[] = {
     {"up.block_n", "2 (16-bit), 8 (others)", "rows of gate and of up of a CTA", 1, 256},
     {"up.block_k", "1024 (16-bit), 128 (others)", "K of a step", 16, 8192},
     {"up.num_warps", "1; persistent: 16, where weights are converted 12", "warps of a CTA", 1, 16},
-    {"up.num_stages", "1", "K-steps in flight", 1, 16},
+    {"up.num_stages", "1",
+     "persistent: stages of a warp's ring; else as the compiler was told, which has no effect here", 1, 16},
     {"up.registers", "236 (16-bit), 123 (others); persistent: 126, where weights are converted 166",
      "registers a thread as launched", 1, 512},
     {"up.shared_bytes", "0; persistent: 5/4 of its ring", "on-chip bytes as launched", 0, 1 << 20},
@@ -40,7 +41,7 @@ constexpr ParameterInfo kParameters[] = {
     {"down.block_k", "1024 (16-bit), 128 (others)", "K of a step", 16, 8192},
     {"down.num_warps", "2 (16-bit), 1 (others); persistent: 16, where weights are converted 12", "warps of a CTA", 1,
      16},
-    {"down.num_stages", "1", "K-steps in flight", 1, 16},
+    {"down.num_stages", "1", "as up.num_stages", 1, 16},
     {"down.per_token", "1 (16-bit), 0 (others)", "1: a CTA walks its token's picks and combines; 0: one CTA per pick",
      0, 1},
     {"down.registers", "125 (16-bit), 72 (others); persistent: 126, where weights are converted 166",
@@ -54,7 +55,6 @@ GemvShape shape_of(const LowerRequest& request, const std::string& prefix, const
   shape.block_n = parameter(request, prefix + ".block_n", defaults.block_n);
   shape.block_k = parameter(request, prefix + ".block_k", defaults.block_k);
   shape.warps = parameter(request, prefix + ".num_warps", defaults.warps);
-  shape.stages = parameter(request, prefix + ".num_stages", defaults.stages);
   shape.launch.threads = shape.warps * static_cast<std::int64_t>(request.hardware[Hw::kWarpSize]);
   shape.launch.registers = parameter(request, prefix + ".registers", defaults.launch.registers);
   shape.launch.shared_bytes = parameter(request, prefix + ".shared_bytes", defaults.launch.shared_bytes);
@@ -66,12 +66,13 @@ void add_up(Chain& chain, const LowerRequest& request, const GemvShape& shape) {
   const Device device(request.hardware, request.clock_hz);
   const std::int64_t blocks = divide_up(layer.intermediate, shape.block_n);
   const std::int64_t matrices = layer.gated ? 2 : 1;
+  const double first_share = static_cast<double>(layer.active) / static_cast<double>(layer.picks);
   Kernel kernel;
   kernel.name = kernel.stage = "gemm1";
-  ItemClass item =
-      gemv_item(device, layer.weights, shape, matrices * shape.block_n, layer.expert_hidden(), 1,
-                layer.up_bytes().as_double() / static_cast<double>(blocks), 2.0 * static_cast<double>(shape.block_n));
-  item.first_share = static_cast<double>(layer.active) / static_cast<double>(layer.picks);
+  ItemClass item = gemv_item(device, layer.weights, shape, matrices * shape.block_n, layer.expert_hidden(), 1,
+                             layer.up_bytes().as_double() / static_cast<double>(blocks), first_share,
+                             2.0 * static_cast<double>(shape.block_n));
+  item.first_share = first_share;
   item.useful_flops = 2 * static_cast<double>(layer.up_width() * layer.expert_hidden()) / static_cast<double>(blocks);
   kernel.classes = {item};
   ItemGroup group;
@@ -92,8 +93,8 @@ void add_down(Chain& chain, const LowerRequest& request, const GemvShape& shape,
   Kernel kernel;
   kernel.name = kernel.stage = "gemm2";
   const auto add_class = [&](std::int64_t picks_of_item, std::int64_t items) {
-    ItemClass item =
-        gemv_item(device, layer.weights, shape, shape.block_n, layer.intermediate, picks_of_item, bytes, written);
+    ItemClass item = gemv_item(device, layer.weights, shape, shape.block_n, layer.intermediate, picks_of_item, bytes,
+                               first_share, written);
     item.first_share = first_share;
     item.useful_flops = 2 * static_cast<double>(layer.expert_hidden() * layer.intermediate * picks_of_item) /
                         static_cast<double>(blocks);
@@ -126,10 +127,12 @@ Lowered lower(const LowerRequest& request) {
   if (parameter(request, "persistent", 0) != 0) return lower_persistent_stream(request);
   const MoeLayer& layer = request.layer;
   const bool wide = payload_bits(layer.weights) >= 16;
-  const GemvShape up =
-      shape_of(request, "up", wide ? GemvShape{2, 1024, 1, 1, {32, 236, 0}} : GemvShape{8, 128, 1, 1, {32, 123, 0}});
+  const GemvShape up = shape_of(
+      request, "up",
+      wide ? GemvShape{2, 1024, 1, {32, 236, 0}, kUpCode} : GemvShape{8, 128, 1, {32, 123, 0}, kUpConvertCode});
   const GemvShape down = shape_of(
-      request, "down", wide ? GemvShape{4, 1024, 2, 1, {64, 125, 32}} : GemvShape{8, 128, 1, 1, {32, 72, 128}});
+      request, "down",
+      wide ? GemvShape{4, 1024, 2, {64, 125, 32}, kDownCode} : GemvShape{8, 128, 1, {32, 72, 128}, kDownConvertCode});
   const bool per_token = parameter(request, "down.per_token", wide ? 1 : 0) != 0;
   Chain chain(request);
   add_before_experts(chain, request, false, 1);

@@ -1,5 +1,6 @@
 #include "workloads/strategies/stream_items.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "sim/units/integer.h"
@@ -7,17 +8,15 @@
 namespace moesim {
 namespace {
 
-// Instructions of a warp before, in (beside products and conversions) and after the K loop: means of the Triton kernels
-// compiled for sm_90a, 88 to 172, 70 to 190, 70 to 209.
-constexpr double kCodeBefore = 140, kStepCode = 100, kCodeAfter = 140;
+constexpr double kExchange = 2;  // a store and a load
 
 }  // namespace
 
 ItemClass gemv_item(const Device& device, WeightFormat format, const GemvShape& shape, std::int64_t rows,
-                    std::int64_t k, std::int64_t picks, double bytes_of_pick, double written) {
+                    std::int64_t k, std::int64_t picks, double bytes_of_pick, double from_memory, double written) {
   ItemClass item;
   item.steps = picks * divide_up(k, shape.block_k);
-  item.stages = static_cast<double>(shape.stages);
+  item.stages = 1;  // loads straight to registers: the next step's wait for this one
   item.read = Bytes(std::llround(bytes_of_pick * static_cast<double>(picks)));
   item.write = Bytes(std::llround(written));
   item.issued_flops = 2 * static_cast<double>(rows * k * picks);
@@ -31,11 +30,23 @@ ItemClass gemv_item(const Device& device, WeightFormat format, const GemvShape& 
       device.load_port_seconds(item.read.as_double() / steps);
   // The warps of one CTA issue at most one instruction a clock each; then the partial sums' on-chip exchange.
   const double lanes = static_cast<double>(shape.launch.threads);
-  item.step_latency = device.duration((multiply_adds + conversions) / lanes + device.constant(Hw::kSharedLatency)) +
-                      device.code(kStepCode);
+  item.step_latency = device.duration((multiply_adds + conversions) / lanes +
+                                      (1 + kExchange * shape.code.exchanges) * device.constant(Hw::kSharedLatency)) +
+                      device.code(shape.code.step);
+  // A pick's expert is looked up before its weights are asked for; those that streamed by in between have left nothing of it
+  // in the unit's own cache.
+  if (shape.code.pick > 0) {
+    const double each = static_cast<double>(picks) / steps;
+    item.step_latency += device.code(each * shape.code.pick) + device.cache_round_trips(each);
+  }
+  const double row_bytes =
+      std::min(static_cast<double>(shape.block_k), static_cast<double>(k)) * payload_bits(format) / 8;
+  item.load_latency = duration_from_seconds(
+      from_memory * to_seconds(Device::latency_spread(static_cast<double>(rows) * row_bytes / kLineBytes /
+                                                      static_cast<double>(shape.warps))));
   item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
-  item.prologue_after = device.cache_round_trips(1) + device.code(kCodeBefore);  // the pick's expert
-  item.epilogue = device.cache_round_trips(1) + device.code(kCodeAfter);         // a tree over the lanes, results out
+  item.prologue_after = device.cache_round_trips(1) + device.code(shape.code.before);  // the pick's expert
+  item.epilogue = device.code(shape.code.after);  // a tree over the lanes; nobody waits for what is stored
   return item;
 }
 

@@ -12,7 +12,6 @@ constexpr std::int64_t kSwapGranule = 8;    // columns of the smallest mma/wgmma
 constexpr double kBytesPerMatrixStep = 32;  // K bytes of one mma instruction, whatever the type
 constexpr std::int64_t kScaleBlock = 128;
 constexpr double kScaleBytes = 4;
-constexpr double kLineBytes = 128;
 constexpr double kRingShare = 0.8;  // the rest holds results on their way out
 constexpr double kResultBytes = 2;  // results leave in 16 bits
 constexpr std::int64_t kWarpLevelRows = 16;
@@ -38,6 +37,8 @@ constexpr std::int64_t kIssuers = 4;  // schedulers of a unit: a CTA of 8 warps 
 // Instructions of a step for each copy of a thread (addresses, masks, fragments): 77 for 5 and 142 for 10 in Triton kernels
 // compiled for sm_90a; measured there with hot weights, such a step takes 333 and 877 clocks of an SM.
 constexpr double kCodeOfCopy = 14;
+// The same beside asynchronous products that are scaled in blocks: 117 for 12 and 105 for 8, one after another.
+constexpr double kCodeOfBlockCopy = 11;
 
 double element_bytes(WeightFormat format) { return payload_bits(format) / 8; }
 
@@ -191,12 +192,12 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
       device.vector_seconds(multiply_adds, dequant.conversions * block_n * block_k);
   // Seconds of converting fp8 operands for warp-level products, and of a step's other instructions: on an H200 all add up.
   double operands = 0;
+  const auto rows = static_cast<double>(tile.block_m);
+  const double copies =
+      (block_n + rows) * block_k /
+      (kBytesOfCopy * static_cast<double>(tile.warps) * device.constant(Hw::kWarpSize));  // of a thread, 8-bit values
   if (converted) {  // each warp has columns of its own, and all rows
-    const auto rows = static_cast<double>(tile.block_m);
     const double values = (block_n + static_cast<double>(tile.warps) * rows) * block_k;
-    const double copies =
-        (block_n + rows) * block_k /
-        (kBytesOfCopy * static_cast<double>(tile.warps) * device.constant(Hw::kWarpSize));  // of a thread
     operands = device.vector_seconds(0, values / kFp8PerConversion) + device.seconds(copies * kCodeOfCopy);
   }
 
@@ -216,6 +217,8 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
       return duration_from_seconds(item.pipe_seconds[static_cast<std::size_t>(pipe)]);
     };
     products = std::max(products, own(PipeKind::kMatrix)) + own(PipeKind::kVector) + duration_from_seconds(operands);
+    // The next step's copies are sent for after the products of asynchronous instructions have come and been scaled.
+    if (blocked && !converted) products += device.code(copies * kCodeOfBlockCopy);
   }
   item.step_latency += products;
   if (!tile.bulk_copies) {
@@ -224,14 +227,16 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
     item.step_latency += device.duration(copied / per_clock);
     item.load_latency += duration_from_seconds(item.pipe_seconds[static_cast<std::size_t>(PipeKind::kLoadPort)]);
   }
+  if (converted && blocked) operands += item.pipe_seconds[static_cast<std::size_t>(PipeKind::kVector)];
   item.pipe_seconds[static_cast<std::size_t>(PipeKind::kMatrix)] += operands;
 
   item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
   item.prologue_after += device.cache_round_trips(2);  // the block's expert, then its row numbers
-  item.epilogue = device.cache_round_trips(1);         // results leave
-  if (!tile.bulk_copies) {                             // else one warp begins to copy at once
+  if (tile.bulk_copies) {                              // one warp begins to copy at once
+    item.epilogue = device.cache_round_trips(1);       // results are read from on-chip memory as they leave
+  } else {
     item.prologue_after += device.code(kCodeBefore);
-    item.epilogue += device.code(kCodeAfter);
+    item.epilogue = device.code(kCodeAfter);  // nobody waits for what is stored
     // Of n steps with s in flight the last round is whole: (n + s - 1) / s rounds of latency, where n / s are counted. Once
     // a slot: the end of one item passes while others stream.
     const double drained = 1 - 1 / item.stages;
@@ -252,14 +257,18 @@ std::int64_t split_k(const Device& device, std::int64_t tiles, std::int64_t step
   return split;
 }
 
-void split_item(ItemClass& item, const Device& device, std::int64_t split) {
-  if (split == 1) return;
+void share_k(ItemClass& item, std::int64_t split) {
   item.steps = divide_up(item.steps, split);
   item.read = Bytes(item.read.value() / split);
   item.resident_read = Bytes(item.resident_read.value() / split);
   item.write = Bytes(item.write.value() / split);
   item.useful_flops /= static_cast<double>(split);
   item.issued_flops /= static_cast<double>(split);
+}
+
+void split_item(ItemClass& item, const Device& device, std::int64_t split) {
+  if (split == 1) return;
+  share_k(item, split);
   item.epilogue += device.cache_round_trips(3);  // partial sums out, a flag, partial sums in
 }
 

@@ -7,7 +7,8 @@
 //   latency     of a load also the step's bytes / the unit's load port: the last byte follows the first
 //   serial      (block_k x element bytes / 32) dependent matrix steps + one on-chip load + one barrier; without warps of
 //               their own for each, an item's copies, products (if warp-level or scaled in blocks), conversions and scaling
-//               add up; copies: bytes of a step / (warps, 4 at most x bytes that a warp can issue); none for bulk copies
+//               add up, and beside asynchronous products scaled in blocks the code of the next step's copies; copies: bytes
+//               of a step / (warps, 4 at most x bytes that a warp can issue); none for bulk copies
 //   matrix pipe 2 x issued rows x block_n x block_k / rate; the synchronous path reaches hw matrix.sync_fraction of the
 //   peak; fp8 operands of it are converted to 16 bits where asynchronous instructions exist (Hopper, Blackwell sm100)
 //   drain       the last round of loads and steps is whole, though fewer steps are in it; without bulk copies
@@ -84,7 +85,9 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
 // CTAs that share a tile's K: the largest power of two, up to `most`, that leaves no CTA without a unit and each at
 // least four steps.
 std::int64_t split_k(const Device& device, std::int64_t tiles, std::int64_t steps, std::int64_t most);
-// The item's part of a split tile; partial sums are exchanged through the cache.
+// The item's part of a split tile.
+void share_k(ItemClass& item, std::int64_t split);
+// The same; partial sums are exchanged through the cache.
 void split_item(ItemClass& item, const Device& device, std::int64_t split);
 
 // Adds classes and groups for the layer's active experts: one group per row block of an expert, N blocks its items. Row
