@@ -6,6 +6,7 @@
 #include <exception>
 #include <filesystem>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "hwmodels/loader.h"
@@ -40,11 +41,13 @@ std::string file_hash(const std::string& path) {
   return content_hash(read_text_file(path, kMostBytes));
 }
 
+constexpr const char* kTrace = "trace:";
+bool reads_trace(const std::string& routing) { return routing.starts_with(kTrace); }
+
 // "trace:FILE" or "trace:FORMAT=FILE", and the sidecar.
 std::string trace_hash(const std::string& routing) {
-  const Routing law = parse_routing(routing);
-  if (law.kind != RoutingKind::kTrace) return "";
-  std::string path = law.trace_file;
+  if (!reads_trace(routing)) return "";
+  std::string path = routing.substr(std::string_view(kTrace).size());
   if (const std::size_t equals = path.find('='); !std::filesystem::exists(path) && equals != std::string::npos) {
     path = path.substr(equals + 1);
   }
@@ -79,8 +82,6 @@ std::string request_hash(const Sweep& sweep, const RequestFlags& base) {
   return content_hash(text);
 }
 
-bool reads_trace(const std::string& routing) { return parse_routing(routing).kind == RoutingKind::kTrace; }
-
 // Where points differ in their tokens by a flag that is no axis, it becomes one.
 void add_concurrency(const RequestFlags& base, AxisGrid& grid) {
   if (find_axis(grid, "concurrency") != nullptr) {
@@ -94,6 +95,19 @@ void add_concurrency(const RequestFlags& base, AxisGrid& grid) {
     pieces.push_back(fmt::format("{}", tokens));
   }
   add_axis(grid, axis_of("concurrency", pieces, "--concurrency"), "--concurrency");
+}
+
+// A parameter of a strategy that no device of the grid could run varies nothing.
+void check_parameters_have_devices(const RequestFlags& base, const AxisGrid& grid) {
+  for (const Axis& axis : grid.axes) {
+    if (axis.kind != AxisKind::kStrategyParameter) continue;
+    const Strategy& strategy = *parse_strategy(axis.name.substr(0, axis.name.find('.'))).strategy;
+    const std::set<std::string> devices = texts_of(grid, "device", base.device);
+    const auto runs = [&](const std::string& device) { return load_hardware(device).grid == strategy.grid; };
+    if (std::any_of(devices.begin(), devices.end(), runs)) continue;
+    throw InputError({"--vary", axis.name, fmt::format("{} alone", fmt::join(devices, ", ")),
+                      fmt::format("a device that {} is for", strategy.name), ""});
+  }
 }
 
 // Values that are wrong wherever they stand, as a flag's, are wrong at all points.
@@ -121,6 +135,7 @@ SweepPlan plan_sweep(const RequestFlags& request, const GridFlags& grid, const s
   sweep.tool_version = kVersion;
   sweep.grid = grid.load(base);
   add_concurrency(base, sweep.grid);
+  check_parameters_have_devices(base, sweep.grid);
   sweep.step = parse_scope(base.scope) == Scope::kStep;
   for (const std::string& flag : given) {
     const bool of_this_run =

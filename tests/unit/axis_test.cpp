@@ -83,7 +83,7 @@ TEST(Axis, StrategiesKeepTheirParameters) {
 TEST(Axis, WrongOnesNameThePlaceAndTheNearest) {
   EXPECT_THAT(error_of("expert=64"), AllOf(HasSubstr("--vary"), HasSubstr("did you mean 'experts'?")));
   EXPECT_THAT(error_of("hbm.bandwith=3TB/s"), HasSubstr("did you mean 'hbm.bandwidth'?"));
-  EXPECT_THAT(error_of("device=h200,b20"), AllOf(HasSubstr("--vary: device"), HasSubstr("'b20")));
+  EXPECT_THAT(error_of("device=h200,b20"), HasSubstr("did you mean 'b200'?"));
   EXPECT_THAT(error_of("model=qwen3-30b-a3"), HasSubstr("did you mean 'qwen3-30b-a3b'?"));
   EXPECT_THAT(error_of("routing=zip:0.6"), AllOf(HasSubstr("--vary: routing"), HasSubstr("did you mean 'zipf'?")));
   EXPECT_THAT(error_of("weights=bf61"), HasSubstr("did you mean 'bf16'?"));

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <optional>
+
 #include "sim/io/input_error.h"
 
 namespace moesim {
@@ -65,6 +67,7 @@ TEST(Grid, WrongFilesNameThePlace) {
 
 // ----------------------------------------------------------------------------------------------------------- --keep
 
+constexpr std::nullopt_t kSame = std::nullopt;
 const ExpertShape kQwen397{.experts = 512, .topk = 10, .intermediate = 1024};
 
 ExpertShape kept(const VariedShape& varied, Keep keep) {
@@ -78,36 +81,34 @@ std::string refused(const VariedShape& varied, Keep keep) {
   return std::holds_alternative<std::string>(shape) ? std::get<std::string>(shape) : "";
 }
 
-TEST(Keep, NothingChangesOnlyWhatIsVaried) {
-  EXPECT_EQ(kept({.experts = 64, .topk = 7, .intermediate = 100}, Keep::kNothing), (ExpertShape{64, 7, 100}));
-}
+TEST(Keep, NothingChangesOnlyWhatIsVaried) { EXPECT_EQ(kept({64, 7, 100}, Keep::kNothing), (ExpertShape{64, 7, 100})); }
 
 TEST(Keep, ActiveHoldsTopkTimesWidth) {
-  EXPECT_EQ(kept({.topk = 20}, Keep::kActive), (ExpertShape{512, 20, 512}));
-  EXPECT_EQ(kept({.intermediate = 2048}, Keep::kActive), (ExpertShape{512, 5, 2048}));
-  EXPECT_EQ(kept({.experts = 64}, Keep::kActive), (ExpertShape{64, 10, 1024}));  // nothing to rescale
-  EXPECT_EQ(kept({.experts = 64, .topk = 5}, Keep::kActive), (ExpertShape{64, 5, 2048}));
+  EXPECT_EQ(kept({kSame, 20, kSame}, Keep::kActive), (ExpertShape{512, 20, 512}));
+  EXPECT_EQ(kept({kSame, kSame, 2048}, Keep::kActive), (ExpertShape{512, 5, 2048}));
+  EXPECT_EQ(kept({64, kSame, kSame}, Keep::kActive), (ExpertShape{64, 10, 1024}));  // nothing to rescale
+  EXPECT_EQ(kept({64, 5, kSame}, Keep::kActive), (ExpertShape{64, 5, 2048}));
 }
 
 TEST(Keep, TotalHoldsExpertsTimesWidth) {
-  EXPECT_EQ(kept({.experts = 64}, Keep::kTotal), (ExpertShape{64, 10, 8192}));
-  EXPECT_EQ(kept({.experts = 1024}, Keep::kTotal), (ExpertShape{1024, 10, 512}));
-  EXPECT_EQ(kept({.intermediate = 512}, Keep::kTotal), (ExpertShape{1024, 10, 512}));
-  EXPECT_EQ(kept({.topk = 3}, Keep::kTotal), (ExpertShape{512, 3, 1024}));
+  EXPECT_EQ(kept({64, kSame, kSame}, Keep::kTotal), (ExpertShape{64, 10, 8192}));
+  EXPECT_EQ(kept({1024, kSame, kSame}, Keep::kTotal), (ExpertShape{1024, 10, 512}));
+  EXPECT_EQ(kept({kSame, kSame, 512}, Keep::kTotal), (ExpertShape{1024, 10, 512}));
+  EXPECT_EQ(kept({kSame, 3, kSame}, Keep::kTotal), (ExpertShape{512, 3, 1024}));
 }
 
 TEST(Keep, BothScaleTheGrain) {
-  EXPECT_EQ(kept({.experts = 1024}, Keep::kBoth), (ExpertShape{1024, 20, 512}));
-  EXPECT_EQ(kept({.topk = 5}, Keep::kBoth), (ExpertShape{256, 5, 2048}));
-  EXPECT_EQ(kept({.intermediate = 2048}, Keep::kBoth), (ExpertShape{256, 5, 2048}));
+  EXPECT_EQ(kept({1024, kSame, kSame}, Keep::kBoth), (ExpertShape{1024, 20, 512}));
+  EXPECT_EQ(kept({kSame, 5, kSame}, Keep::kBoth), (ExpertShape{256, 5, 2048}));
+  EXPECT_EQ(kept({kSame, kSame, 2048}, Keep::kBoth), (ExpertShape{256, 5, 2048}));
 }
 
 TEST(Keep, WidthsAreMultiplesOf128AndOffByFivePercentAtMost) {
-  EXPECT_EQ(kept({.experts = 96}, Keep::kTotal), (ExpertShape{96, 10, 5504}));  // 5461.3
-  EXPECT_THAT(refused({.experts = 2800}, Keep::kTotal), HasSubstr("total parameters would change by -31.6 %"));
-  EXPECT_THAT(refused({.experts = 64}, Keep::kBoth),
+  EXPECT_EQ(kept({96, kSame, kSame}, Keep::kTotal), (ExpertShape{96, 10, 5504}));  // 5461.3
+  EXPECT_THAT(refused({2800, kSame, kSame}, Keep::kTotal), HasSubstr("total parameters would change by -31.6 %"));
+  EXPECT_THAT(refused({64, kSame, kSame}, Keep::kBoth),
               HasSubstr("keeps both: active parameters would change by -20.0 %"));
-  EXPECT_THAT(refused({.intermediate = 4096}, Keep::kActive), HasSubstr("active parameters would change by +20.0 %"));
+  EXPECT_THAT(refused({kSame, kSame, 4096}, Keep::kActive), HasSubstr("active parameters would change by +20.0 %"));
 }
 
 TEST(Keep, AxesThatLeaveNothingToRescaleAreRefused) {

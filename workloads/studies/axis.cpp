@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <set>
 
 #include "hwmodels/loader.h"
 #include "hwmodels/schema.h"
@@ -16,6 +17,7 @@
 #include "workloads/model_config.h"
 #include "workloads/predict.h"
 #include "workloads/routing/match.h"
+#include "workloads/strategies/strategy_list.h"
 #include "workloads/studies/request_limits.h"
 
 namespace moesim {
@@ -35,7 +37,12 @@ void check_model(const std::string& text) {
 }
 void check_device(const std::string& text) { load_hardware(text); }
 void check_strategy(const std::string& text) { parse_strategy(text); }
-void check_routing(const std::string& text) { parse_routing(text); }
+// A law alone is for --match, which finds its number.
+void check_routing(const std::string& text) {
+  constexpr const char* kMatched[] = {"zipf", "lognormal", "dirichlet", "power_law"};
+  const auto is = [&](const char* law) { return text == law; };
+  if (std::none_of(std::begin(kMatched), std::end(kMatched), is)) parse_routing(text);
+}
 void check_match(const std::string& text) { parse_match(text); }
 void check_format(const std::string& text) { parse_format(text, ""); }
 void check_launch(const std::string& text) { parse_launch(text); }
@@ -148,7 +155,7 @@ class ValueReader {
   ValueReader(AxisKind kind, const std::string& name, const std::string& flag)
       : kind_(kind), name_(name), flag_(flag), form_(form_of(kind, name)) {}
 
-  void read(const std::string& piece, std::vector<AxisValue>& values) const {
+  void read(const std::string& piece, std::vector<AxisValue>& values) {
     const std::size_t dots = piece.find("..");
     const std::size_t dash = piece.find('-', 1);
     if (form_ && dots != std::string::npos) {
@@ -225,10 +232,8 @@ class ValueReader {
     }
   }
 
-  void add(AxisValue value, std::vector<AxisValue>& values) const {
-    const auto same = [&](const AxisValue& known) { return known.text == value.text; };
-    // Ranges are sorted runs: a repetition is near the end or was typed.
-    if (std::any_of(values.rbegin(), values.rend(), same)) return;
+  void add(AxisValue value, std::vector<AxisValue>& values) {
+    if (!seen_.insert(value.text).second) return;
     if (values.size() >= static_cast<std::size_t>(kMostValues)) {
       fail(fmt::format("more than {} values", kMostValues), "fewer");
     }
@@ -236,7 +241,7 @@ class ValueReader {
   }
 
   // "LO..HI:N" or "LO..HI:N:geometric".
-  void read_range(const std::string& piece, std::size_t dots, std::vector<AxisValue>& values) const {
+  void read_range(const std::string& piece, std::size_t dots, std::vector<AxisValue>& values) {
     constexpr const char* kForm = "LO..HI:N or LO..HI:N:geometric, as in 3..8TB/s:6";
     const std::size_t colon = piece.find(':', dots);
     if (colon == std::string::npos) fail(fmt::format("'{}'", piece), kForm);
@@ -268,7 +273,7 @@ class ValueReader {
   }
 
   // "A-B".
-  void read_run(const std::string& piece, std::size_t dash, std::vector<AxisValue>& values) const {
+  void read_run(const std::string& piece, std::size_t dash, std::vector<AxisValue>& values) {
     std::int64_t from = 0, to = 0;
     named([&] {
       constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
@@ -284,21 +289,8 @@ class ValueReader {
   const std::string& name_;
   const std::string& flag_;
   std::optional<NumberForm> form_;
+  std::set<std::string> seen_;
 };
-
-// "grouped_gemm:block_m=32", "swap_ab=1" -> one piece.
-std::vector<std::string> joined_parameters(const std::vector<std::string>& pieces) {
-  std::vector<std::string> joined;
-  for (const std::string& piece : pieces) {
-    const std::size_t equals = piece.find('=');
-    if (!joined.empty() && equals != std::string::npos && piece.find(':') > equals) {
-      joined.back() += (joined.back().find(':') == std::string::npos ? ":" : ",") + piece;
-    } else {
-      joined.push_back(piece);
-    }
-  }
-  return joined;
-}
 
 }  // namespace
 
@@ -309,15 +301,14 @@ Axis parse_axis(const std::string& text, const std::string& flag) {
   }
   const std::string name = text.substr(0, equals);
   kind_of(name, flag);
-  std::vector<std::string> pieces = split_list(flag, text.substr(equals + 1));
-  if (name == "strategy") pieces = joined_parameters(pieces);
-  return axis_of(name, pieces, flag);
+  const std::string list = text.substr(equals + 1);
+  return axis_of(name, name == "strategy" ? split_strategies(flag, list) : split_list(flag, list), flag);
 }
 
 Axis axis_of(const std::string& name, const std::vector<std::string>& pieces, const std::string& flag) {
   Axis axis{.kind = kind_of(name, flag), .name = name, .values = {}};
   if (pieces.empty()) throw InputError({flag, name, "no value", "at least one", ""});
-  const ValueReader reader(axis.kind, name, flag);
+  ValueReader reader(axis.kind, name, flag);
   for (const std::string& piece : pieces) reader.read(piece, axis.values);
   return axis;
 }
