@@ -4,9 +4,7 @@
 #include <tbb/task_arena.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <iterator>
 #include <map>
 #include <mutex>
 #include <tuple>
