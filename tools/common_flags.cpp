@@ -11,6 +11,7 @@
 #include "sim/io/input_error.h"
 #include "tools/command_line.h"
 #include "workloads/model_config.h"
+#include "workloads/strategies/strategy_list.h"
 #include "workloads/studies/request_limits.h"
 
 namespace moesim {
@@ -108,20 +109,14 @@ std::vector<StrategyChoice> parse_strategies(const std::vector<std::string>& tex
                                              const std::string& flag) {
   std::vector<std::string> names;
   for (const std::string& text : texts) {
-    bool first = true;
-    for (const std::string& piece : split_list(flag, text)) {
-      const std::size_t equals = piece.find('=');
-      const bool is_parameter = !first && equals != std::string::npos && piece.find(':') > equals;
-      if (is_parameter) {
-        names.back() += (names.back().find(':') == std::string::npos ? ":" : ",") + piece;
-      } else if (piece == "all") {
+    for (const std::string& piece : split_strategies(flag, text)) {
+      if (piece == "all") {
         for (const Strategy& strategy : strategy_catalogue()) {
           if (strategy.grid == grid && strategy.what_if_of == nullptr) names.emplace_back(strategy.name);
         }
       } else {
         names.push_back(piece);
       }
-      first = false;
     }
   }
   std::vector<StrategyChoice> choices;

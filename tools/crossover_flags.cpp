@@ -10,6 +10,7 @@
 
 #include "sim/io/input_error.h"
 #include "tools/interrupt.h"
+#include "tools/match_memo.h"
 #include "tools/output_file.h"
 #include "tools/progress.h"
 #include "traces/dispatch_file.h"
@@ -193,12 +194,15 @@ CommandResult run_crossover(const CrossoverFlags& flags, const RequestFlags& bas
   }
   Outputs outputs = open_outputs(flags);
 
+  RequestFlags start = base;
+  start.routing.quiet = true;
+  start.routing.memo = std::make_shared<MatchMemo>();
   std::vector<Axis> axes = grid.axes;
   axes.push_back(search.axis);
   const auto request_of_place = [&](const AxisPlace& place) {
     std::vector<AxisValue> values = grid.values(place.line);
     values.push_back(search.value(place.at));
-    RequestFlags at = flags_at(base, axes, values, grid.keep);
+    RequestFlags at = flags_at(start, axes, values, grid.keep);
     if (!at.concurrency) at.concurrency = "1";
     ConcurrencyRequest request = request_of(at);
     if (by_tokens && request.routing.kind == RoutingKind::kTrace) {

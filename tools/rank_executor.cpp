@@ -159,7 +159,7 @@ class Lead {
         fail(arrived.from, "another version of moesim, or other files under the same names", "those of the first rank");
       case Letter::kFailed:
         check_for_interrupt();
-        fail(arrived.from, std::string(text), "what works on the first rank to work on all");
+        fail(arrived.from, std::string(text), "what the first rank finds");
       case Letter::kWelcome: {
         const std::size_t count = take_number(text);
         welcome_[static_cast<std::size_t>(arrived.from)] += count;

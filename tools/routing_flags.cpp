@@ -8,6 +8,7 @@
 #include "sim/io/input_error.h"
 #include "tools/command_line.h"
 #include "tools/common_flags.h"
+#include "tools/match_memo.h"
 #include "tools/progress.h"
 
 namespace moesim {
@@ -125,8 +126,9 @@ ChosenRouting RoutingFlags::choose(const MoeModel* model, const MatchScope& scop
   Progress progress(!quiet);
   std::size_t done = 0;
   for (const RoutingKind law : target.laws) {
-    chosen.matches.push_back(
-        match_duplicates(law, chosen.options, target, scope, [&] { progress.show(++done, 0, "matching"); }));
+    const auto step = [&] { progress.show(++done, 0, "matching"); };
+    chosen.matches.push_back(memo ? memo->find(law, chosen.options, target, scope)
+                                  : match_duplicates(law, chosen.options, target, scope, step));
     if (!all_laws) break;
   }
   const Match& first = chosen.matches.front();

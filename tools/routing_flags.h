@@ -1,6 +1,7 @@
 // The flags that say how tokens are routed, of `run` and `route`.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 namespace moesim {
 
 class FlagSet;
+class MatchMemo;
 
 struct ChosenRouting {
   Routing law;
@@ -30,7 +32,9 @@ struct RoutingFlags {
   std::string tokens_per_request = "1";
   std::string drift = "0";
   bool layers_alike = false;
-  bool quiet = false;  // no progress on standard error; of studies, no flag
+  // Of studies, no flags: no progress on standard error, and matches that other points have found.
+  bool quiet = false;
+  std::shared_ptr<MatchMemo> memo;
 
   void add(FlagSet& flags);
   // --drift, --layers-alike: what only a trace of several steps and layers has.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <exception>
 #include <filesystem>
+#include <memory>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "sim/io/strict_json.h"
 #include "tools/commands.h"
 #include "tools/interrupt.h"
+#include "tools/match_memo.h"
 #include "traces/routing_formats/sidecar.h"
 #include "workloads/model_config.h"
 
@@ -131,6 +133,7 @@ SweepPlan plan_sweep(const RequestFlags& request, const GridFlags& grid, const s
   SweepPlan plan;
   RequestFlags base = request;
   base.routing.quiet = true;
+  base.routing.memo = std::make_shared<MatchMemo>();
   Sweep& sweep = plan.sweep;
   sweep.tool_version = kVersion;
   sweep.grid = grid.load(base);

@@ -208,7 +208,9 @@ TEST(Crossover, RefusesWrongInput) {
   EXPECT_THAT(refused("concurrency", {"--by", "tokens"}), HasSubstr("--dispatch"));
   EXPECT_THAT(refused("concurrency", {"--out", "x.csv"}), HasSubstr("--out"));
   const std::string trace = npy_file("picks.npy", "1, 1, 8", {0, 1, 2, 3, 4, 5, 6, 7});
-  EXPECT_THAT(refused("concurrency", {"--routing", "trace:" + trace}), HasSubstr("--routing"));
+  EXPECT_THAT(complaint_of({"sweep", "--crossover", "concurrency", "--model", "qwen3-30b-a3b", "--strategy",
+                            "stream_gemv,grouped_gemm", "--routing", "trace:" + trace}),
+              HasSubstr("the tokens of a trace do not vary"));
   EXPECT_THAT(complaint_of({"sweep", "--html", "page.html"}), HasSubstr("--crossover AXIS"));
 }
 

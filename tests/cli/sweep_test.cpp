@@ -329,7 +329,8 @@ TEST(Sweep, WrongInputAbortsBeforeTheStart) {
 }
 
 TEST(Sweep, MpirunWithoutMpiOrOfAnotherOneIsRefused) {
-  const CommandOutput run = run_program({MOESIM_BINARY, "sweep", "--concurrency", "1"}, {"PMI_RANK=0", "PMI_SIZE=2"});
+  const CommandOutput run = run_program({MOESIM_BINARY, "sweep", "--concurrency", "1"},
+                                        {"PMI_RANK=0", "PMI_SIZE=2", "ASAN_OPTIONS=detect_leaks=0"});
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_THAT(run.errors, AllOf(HasSubstr("2 processes by mpirun"), HasSubstr("MPI")));
 }

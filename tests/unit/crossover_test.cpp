@@ -93,6 +93,8 @@ TEST(Crossings, InOneZoneAreOne) {
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].before, 0U);
   EXPECT_EQ(found[0].after, 1U);
+  EXPECT_EQ(found[0].last_before, 2);
+  EXPECT_EQ(found[0].first_after, 5);
   EXPECT_EQ(found[0].zone, std::pair(std::int64_t{2}, std::int64_t{5}));
 }
 

@@ -3,6 +3,7 @@
 #include <ostream>
 
 #include "traces/views/concurrency_text.h"
+#include "traces/views/provenance_views.h"
 #include "traces/views/text_table.h"
 #include "traces/views/tune_views.h"
 

@@ -17,6 +17,7 @@
 #include "workloads/model_config.h"
 #include "workloads/predict.h"
 #include "workloads/routing/match.h"
+#include "workloads/strategies/strategy_list.h"
 #include "workloads/studies/request_limits.h"
 
 namespace moesim {
@@ -291,20 +292,6 @@ class ValueReader {
   std::set<std::string> seen_;
 };
 
-// "grouped_gemm:block_m=32", "swap_ab=1" -> one piece.
-std::vector<std::string> joined_parameters(const std::vector<std::string>& pieces) {
-  std::vector<std::string> joined;
-  for (const std::string& piece : pieces) {
-    const std::size_t equals = piece.find('=');
-    if (!joined.empty() && equals != std::string::npos && piece.find(':') > equals) {
-      joined.back() += (joined.back().find(':') == std::string::npos ? ":" : ",") + piece;
-    } else {
-      joined.push_back(piece);
-    }
-  }
-  return joined;
-}
-
 }  // namespace
 
 Axis parse_axis(const std::string& text, const std::string& flag) {
@@ -314,9 +301,8 @@ Axis parse_axis(const std::string& text, const std::string& flag) {
   }
   const std::string name = text.substr(0, equals);
   kind_of(name, flag);
-  std::vector<std::string> pieces = split_list(flag, text.substr(equals + 1));
-  if (name == "strategy") pieces = joined_parameters(pieces);
-  return axis_of(name, pieces, flag);
+  const std::string list = text.substr(equals + 1);
+  return axis_of(name, name == "strategy" ? split_strategies(flag, list) : split_list(flag, list), flag);
 }
 
 Axis axis_of(const std::string& name, const std::vector<std::string>& pieces, const std::string& flag) {

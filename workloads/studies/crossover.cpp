@@ -4,9 +4,7 @@
 #include <tbb/task_arena.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <iterator>
 #include <map>
 #include <mutex>
 #include <tuple>
@@ -180,8 +178,11 @@ std::vector<Crossing> crossings_of(const CrossoverLine& line) {
       crossing.before = all[first > 0 ? first - 1 : 0].winner;
       crossing.after = all[std::min(last + 1, all.size() - 1)].winner;
     }
-    const bool again = !crossings.empty() && crossing.zone && crossings.back().zone == crossing.zone;
-    if (!again && crossing.before != crossing.after) crossings.push_back(crossing);
+    if (!crossings.empty() && crossing.zone && crossings.back().zone == crossing.zone) {
+      crossings.back().first_after = crossing.first_after;
+    } else if (crossing.before != crossing.after) {
+      crossings.push_back(crossing);
+    }
   }
   return crossings;
 }

@@ -16,6 +16,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "workloads/studies/border_search.h"
@@ -56,7 +57,8 @@ struct WinnerSpan {
   std::vector<std::size_t> next;      // best, in order of places, each once
 };
 
-// The winner changes between two neighbouring places; or over a zone where none is clearly ahead.
+// The winner changes between two neighbouring places; or, in a zone where none is clearly ahead, from its first change to
+// its last.
 struct Crossing {
   std::int64_t last_before = 0, first_after = 0;
   std::optional<std::size_t> before, after;
