@@ -77,9 +77,9 @@ std::function<CommandResult()> define(FlagSet& set) {
 constinit const Command kServeSimCommand = {
     "serve-sim", "Sessions or requests on a server: latencies, misses, how many it sustains",
     "  moesim serve-sim --model qwen3-30b-a3b --layers 4 --sessions 4,16 --horizon 3s --warm-up 1s\n"
-    "  moesim serve-sim --model qwen3-30b-a3b --layers 2 --deadline 4ms --horizon 2s --warm-up 0s\n"
+    "  moesim serve-sim --model qwen3-30b-a3b --layers 2 --deadline 2ms --max-batch 4 --horizon 2s --warm-up 0s\n"
     "  moesim serve-sim --model qwen3-30b-a3b --layers 4 --workload requests --rate 20 --prompt lognormal:200,0.5 "
-    "--output 8 --strategy auto --horizon 2s --warm-up 0s --format csv\n"
+    "--output 8 --strategy grouped_gemm --horizon 2s --warm-up 0s --format csv\n"
     "  moesim serve-sim --model qwen3-30b-a3b --layers 4 --sessions 8 --horizon 2s --warm-up 0s --timeline "
     "serve.pftrace "
     "--report serve.html",

@@ -17,7 +17,6 @@
 namespace moesim {
 namespace {
 
-constexpr const char* kConcurrencyFlag = "--concurrency";
 constexpr std::size_t kMostConcurrencies = 1024;
 
 }  // namespace
@@ -68,19 +67,19 @@ OutputFormat FormatFlag::parse() const {
                     nearest_name(text, {"table", "json", "csv"})});
 }
 
-std::vector<std::int64_t> parse_concurrencies(const std::string& text) {
+std::vector<std::int64_t> parse_concurrencies(const std::string& text, const std::string& flag) {
   std::set<std::int64_t> values;
-  for (const std::string& piece : split_list(kConcurrencyFlag, text)) {
+  for (const std::string& piece : split_list(flag, text)) {
     const std::size_t dash = piece.find('-', 1);
-    const std::int64_t from = parse_whole(kConcurrencyFlag, piece.substr(0, dash), 1, kMostTokens);
+    const std::int64_t from = parse_whole(flag, piece.substr(0, dash), 1, kMostTokens);
     const std::int64_t to =
-        dash == std::string::npos ? from : parse_whole(kConcurrencyFlag, piece.substr(dash + 1), 1, kMostTokens);
+        dash == std::string::npos ? from : parse_whole(flag, piece.substr(dash + 1), 1, kMostTokens);
     if (to < from) {
-      throw InputError({kConcurrencyFlag, "", fmt::format("'{}'", piece), "a range that ascends, as in 1-8", ""});
+      throw InputError({flag, "", fmt::format("'{}'", piece), "a range that ascends, as in 1-8", ""});
     }
     for (std::int64_t value = from; value <= to && values.size() <= kMostConcurrencies; ++value) values.insert(value);
     if (values.size() > kMostConcurrencies) {
-      throw InputError({kConcurrencyFlag, "", fmt::format("more than {} numbers", kMostConcurrencies),
+      throw InputError({flag, "", fmt::format("more than {} numbers", kMostConcurrencies),
                         fmt::format("at most {}", kMostConcurrencies), ""});
     }
   }

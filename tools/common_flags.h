@@ -56,7 +56,7 @@ struct FormatFlag {
 
 // All throw InputError that names the flag.
 // "1,2,8-16": ascending, each once.
-std::vector<std::int64_t> parse_concurrencies(const std::string& text);
+std::vector<std::int64_t> parse_concurrencies(const std::string& text, const std::string& flag = "--concurrency");
 // "boost", "sustained", or "1.98GHz" within the clocks that a device file may state.
 double parse_clock(const std::string& text, const HardwareModel& hardware);
 // Names, "all" (of those for this kind of grid, but for what-ifs) or "auto", separated by commas; a piece that is only NAME=VALUE is a further parameter of the strategy

@@ -92,7 +92,7 @@ void read_streams(const ServingFlags& flags, ServingSetup& setup) {
   // Sessions for ever are at the limit; those that come begin.
   stream.context = setup.kind == ServingKind::kClosedStreams ? setup.context_limit : 0;
   if (flags.context) stream.context = parse_whole("--context", *flags.context, 0, setup.context_limit);
-  if (flags.sessions) setup.loads = numbers(parse_concurrencies(*flags.sessions));
+  if (flags.sessions) setup.loads = numbers(parse_concurrencies(*flags.sessions, "--sessions"));
   if (!flags.deadline) setup.goals.latency = stream.period;
 }
 

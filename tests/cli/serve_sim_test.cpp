@@ -93,9 +93,8 @@ TEST(ServeSim, OpenStreamsRequestsAndTracesRun) {
   EXPECT_EQ(requests.at("strategies").at(0).at("points").size(), 2);
   EXPECT_GT(requests.at("strategies").at(0).at("points").at(1).at("per_token").at("p50_ms"), 0);
   const std::string trace =
-      temp_file("arrivals.csv", "arrival_s,prompt_tokens,output_tokens,session\n0.1,64,3,a\n0.2,9,2,a\n0.1,5,1,b\n");
-  const json traced =
-      successful_json(serve(with(grouped, {"--workload", "requests", "--arrivals", trace, "--warm-up", "0s"})));
+      temp_file("arrivals.csv", "arrival_s,prompt_tokens,output_tokens,session\n0.6,64,3,a\n0.7,9,2,a\n0.6,5,1,b\n");
+  const json traced = successful_json(serve(with(grouped, {"--workload", "requests", "--arrivals", trace})));
   EXPECT_EQ(traced.at("strategies").at(0).at("points").at(0).at("turns"), 3);
   EXPECT_EQ(traced.at("strategies").at(0).at("points").at(0).at("sessions"), 2);
 }

@@ -1,5 +1,5 @@
-// A chart: the 99th percentile of the latency against the load, a line a strategy; a mark is hollow where too many miss, a
-// bar below shows the largest load that each sustains. One self-contained SVG; the description holds the provenance.
+// A chart: the 99th percentile of the latency against the load, a line a strategy, without the loads at which a run was
+// stopped; a bar below shows the largest load that each sustains. One self-contained SVG; the description holds the provenance.
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 

@@ -5,7 +5,8 @@
 // (step_times). Counted are turns that arrive after the warm-up and before the horizon; the server goes on until all are
 // done. A search doubles the load until too many miss, and bisects; all loads see the same random numbers. Misses need not
 // grow with every single load: the two loads below the result are run as well, and the result is lowered past one that
-// fails (`monotone` says so).
+// fails (`monotone` says so). Nor is a run with faster steps always the one with fewer misses: auto, which takes the fastest
+// strategy for every step, may sustain a percent less than one strategy alone where batches fall otherwise.
 #pragma once
 
 #include <cstdint>
