@@ -239,7 +239,9 @@ TEST_P(EveryPair, ExpertsNumbersDoNotMatter) {
     // Alike experts: nothing changes but names. Others: a run of small kernels or groups may fall differently.
     std::vector<std::int64_t> rows = c.layer_of(batch).rows;
     std::erase(rows, 0);
-    const double tolerance = std::ranges::adjacent_find(rows, std::not_equal_to<>()) == rows.end() ? 0.01 : 0.025;
+    // Where items wait for those of their expert, the last experts' picks decide how long.
+    const double unlike = GetParam().strategy == "fused_stream_gemv" ? 0.07 : 0.025;
+    const double tolerance = std::ranges::adjacent_find(rows, std::not_equal_to<>()) == rows.end() ? 0.01 : unlike;
     EXPECT_NEAR(after->time.as_double(), before->time.as_double(), tolerance * before->time.as_double());
   });
 }

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "hwmodels/hardware_model.h"
-#include "traces/tile_configs.h"
 #include "traces/measurement.h"
+#include "traces/tile_configs.h"
 #include "workloads/moe_model.h"
 #include "workloads/router.h"
 

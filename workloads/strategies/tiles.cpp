@@ -222,9 +222,12 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
   }
   item.step_latency += products;
   if (!tile.bulk_copies) {
-    const double per_clock =
-        static_cast<double>(std::min(tile.warps, kIssuers)) * device.constant(Hw::kAsyncCopyPerWarp);
-    item.step_latency += device.duration(copied / per_clock);
+    const std::int64_t issuers = tile.triton ? std::min(tile.warps, kIssuers) : tile.warps;
+    item.step_issue = device.duration(copied / (static_cast<double>(issuers) * device.constant(Hw::kAsyncCopyPerWarp)));
+  }
+  if (tile.triton) {
+    item.step_latency += item.step_issue;  // the same warps copy and multiply
+    item.step_issue = Duration();
     item.load_latency += duration_from_seconds(item.pipe_seconds[static_cast<std::size_t>(PipeKind::kLoadPort)]);
   }
   if (converted && blocked) operands += item.pipe_seconds[static_cast<std::size_t>(PipeKind::kVector)];
@@ -237,6 +240,8 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
   } else {
     item.prologue_after += device.code(kCodeBefore);
     item.epilogue = device.code(kCodeAfter);  // nobody waits for what is stored
+  }
+  if (tile.triton) {
     // Of n steps with s in flight the last round is whole: (n + s - 1) / s rounds of latency, where n / s are counted. Once
     // a slot: the end of one item passes while others stream.
     const double drained = 1 - 1 / item.stages;

@@ -3,15 +3,15 @@
 // Models: a CTA computes block_m rows x block_n columns over K in steps of block_k. Equations:
 //   bytes       weights block_n x K (payload and scales), useful rows of activations (from the cache)
 //   in flight   `buffers` steps
-//   memory      1 + (43 / bytes of a row in a step)^2.5 for a byte of weights, as Triton copies them
-//   latency     of a load also the step's bytes / the unit's load port: the last byte follows the first
+//   issue       bytes of a step / (warps x bytes that a warp can issue as asynchronous copies); none for bulk copies
 //   serial      (block_k x element bytes / 32) dependent matrix steps + one on-chip load + one barrier; without warps of
-//               their own for each, an item's copies, products (if warp-level or scaled in blocks), conversions and scaling
-//               add up, and beside asynchronous products scaled in blocks the code of the next step's copies; copies: bytes
-//               of a step / (warps, 4 at most x bytes that a warp can issue); none for bulk copies
+//               their own for each, an item's products (if warp-level or scaled in blocks), conversions and scaling add up,
+//               and beside asynchronous products scaled in blocks the code of the next step's copies
+//   Triton      a byte of weights costs the memory 1 + (43 / bytes of a row in a step)^2.5; copies are issued by 4 warps at
+//               most, and by those that multiply: one after the other; a step's last byte follows its first by the step's
+//               bytes / the load port; the last round of loads and steps is whole, though fewer steps are in it
 //   matrix pipe 2 x issued rows x block_n x block_k / rate; the synchronous path reaches hw matrix.sync_fraction of the
 //   peak; fp8 operands of it are converted to 16 bits where asynchronous instructions exist (Hopper, Blackwell sm100)
-//   drain       the last round of loads and steps is whole, though fewer steps are in it; without bulk copies
 //   code        the instructions before the first copy and after the loop, one after another; not where a warp is there for
 //               the copies alone
 // Leaves out: bank conflicts, instructions of the loop that are neither copies nor products, what makes more than 200 KiB in
