@@ -89,8 +89,9 @@ TEST(Devices, AnOverrideSaysSo) {
 }
 
 TEST(Devices, CsvRepeatsDeviceAndHash) {
-  EXPECT_THAT(successful_output({"devices", "h200", "--format", "csv"}),
-              AllOf(StartsWith("device,device_hash,path,value,kind,meaning,source\nh200,"), HasSubstr("\nh200,")));
+  EXPECT_THAT(
+      successful_output({"devices", "h200", "--format", "csv"}),
+      AllOf(StartsWith("device,device_hash,path,value,kind,p5,p95,meaning,source\nh200,"), HasSubstr("\nh200,")));
 }
 
 TEST(Strategies, ListHoldsAllAndAuto) {

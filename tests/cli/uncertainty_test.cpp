@@ -151,6 +151,10 @@ TEST(SensitivityCommand, WrongInputIsOneClearLine) {
   EXPECT_THAT(refused({"--range", "hbm.latency=200%"}), HasSubstr("95 %"));
   EXPECT_THAT(refused({"--range", "hbm.latency=1us..2us"}), HasSubstr("350.5 ns"));
   EXPECT_THAT(refused({"--range", "hbm.latency=1..2us"}), HasSubstr("hbm.latency"));
+  EXPECT_THAT(refused({"--range", "tokens=1..1e9"}), HasSubstr("1e+06"));
+  EXPECT_THAT(refused({"--range", "tokens=1..2.5"}), HasSubstr("whole"));
+  EXPECT_THAT(refused({"--range", "routing.duplicates=0..5"}), HasSubstr("0 to 1"));
+  EXPECT_THAT(refused({"--range", "routing.skew=0..1000"}), HasSubstr("0 to 10"));
   EXPECT_THAT(refused({"--format", "html"}), HasSubstr("--format"));
   EXPECT_THAT(refusal({"sensitivity", "--concurrency", "1,2"}), HasSubstr("--concurrency"));
   EXPECT_THAT(refusal({"sensitivity", "--strategy", "auto"}), HasSubstr("--strategy"));

@@ -65,6 +65,34 @@ TEST(Calibrate, GetsBackWhatMadeTheTimes) {
   EXPECT_LT(result.reports.front().after.median_abs_pct, 0.5);
 }
 
+TEST(Calibrate, KnowsHowItsConstantsGoTogetherAndWhatItLeftOpen) {
+  CalibrateOptions options;
+  options.leave_one_out = true;
+  options.constants = {"up.start_us", "up.byte_weight"};
+  const std::vector<MoeMeasurement> once = made_up_rows({{"up.start_us", 3}, {"up.byte_weight", 1.2}});
+  std::vector<MoeMeasurement> rows = once;  // twice, so that either model alone is enough for a fit
+  rows.insert(rows.end(), once.begin(), once.end());
+  const CalibrationResult result = calibrate(rows, {}, load_hardware("h200"), options);
+  ASSERT_THAT(result.calibration.implementations, SizeIs(1));
+  const Implementation& implementation = result.calibration.implementations.front();
+  ASSERT_THAT(implementation.constants, SizeIs(2));
+  ASSERT_THAT(implementation.correlation, SizeIs(1));
+  EXPECT_LT(implementation.correlation.front(), 0);  // a longer start or dearer bytes: either explains a longer time
+  const std::string text = calibration_text(result.calibration);
+  EXPECT_EQ(calibration_text(parse_calibration(text, "overlay.json")), text);
+
+  // The made-up times follow the constants, so that little is left open, but much without them.
+  const ErrorClass all = {.strategy = "", .weights = "", .band = "", .whole = true};
+  const ResidualCell* const held_out = find_cell(result.calibration.residuals.held_out, all);
+  const ResidualCell* const alone = find_cell(result.calibration.residuals.device_alone, all);
+  ASSERT_NE(held_out, nullptr);
+  ASSERT_NE(alone, nullptr);
+  EXPECT_LT(std::abs(held_out->quantiles[2]), 0.02);
+  EXPECT_GT(alone->quantiles[2], 0.05);
+  ASSERT_TRUE(result.left_out && result.left_out->coverage);
+  EXPECT_GT(result.left_out->coverage->overall.rows, 5);
+}
+
 TEST(Calibrate, LeavesOutWhatNoRowDependsOn) {
   std::vector<MoeMeasurement> rows = made_up_rows({{"up.start_us", 3}, {"up.byte_weight", 1.2}});
   std::erase_if(rows, [](const MoeMeasurement& row) { return row.stage != "gemm1"; });

@@ -12,7 +12,7 @@ namespace moesim {
 namespace {
 
 constexpr std::size_t kMostBars = 20;
-constexpr double kWidth = 820, kLeft = 300, kRight = 90, kTop = 74, kPitch = 24, kBar = 15, kBottom = 46;
+constexpr double kWidth = 940, kLeft = 390, kRight = 90, kTop = 74, kPitch = 24, kBar = 15, kBottom = 46;
 constexpr const char* kAtLow = "#56b4e9";  // Okabe and Ito: apart in the common forms of colour blindness
 constexpr const char* kAtHigh = "#d55e00";
 
@@ -71,11 +71,11 @@ void write_sensitivity_svg(const SensitivityStudy& study, std::ostream& out) {
   text(out, 12, 38, "start", sensitivity_headline(study), "#555");
   fmt::print(
       out,
-      R"(<rect x="12" y="48" width="12" height="12" fill="{}"/><rect x="150" y="48" width="12" height="12" fill="{}"/>)",
+      R"(<rect x="12" y="48" width="12" height="12" fill="{}"/><rect x="190" y="48" width="12" height="12" fill="{}"/>)",
       kAtLow, kAtHigh);
   out << '\n';
   text(out, 29, 58, "start", "at the constant's p5");
-  text(out, 167, 58, "start", "at its p95");
+  text(out, 207, 58, "start", "at its p95");
 
   const double bottom = kTop + static_cast<double>(bars + 1) * kPitch;
   fmt::print(out, R"(<path d="M{0:.1f} {1:.0f}V{2:.1f}" stroke="#777"/>)", scale.place(result.base), kTop - 4, bottom);

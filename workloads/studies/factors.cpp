@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -19,7 +20,9 @@ constexpr double kUniformSkew = 0.65;  // zipf exponent; public OLMoE-like trace
 constexpr double kMoreDuplicates = 0.10;
 constexpr std::int64_t kFewTokens = 9;
 constexpr double kTokensShare = 0.10;
-constexpr double kMostShare = 0.95;  // of a range: its lower end must be something
+constexpr double kMostTokens = 1e6;                  // as --concurrency takes them
+constexpr double kLeastSkew = 1e-3, kMostSkew = 10;  // of a law's parameter
+constexpr double kMostShare = 0.95;                  // of a range: its lower end must be something
 constexpr const char* kRangeFlag = "--range";
 
 Factor device_factor(const Constant& constant, const HwEntry& entry) {
@@ -93,45 +96,62 @@ void add_workload(const ConcurrencyRequest& request, std::vector<Factor>& factor
   }
 }
 
-// p5 and p95 as shares of the value, or as they are, within what the factor can be.
-void apply_range(Factor& factor, const FactorRange& range) {
-  const auto fail = [&](const std::string& found, const std::string& expected) {
-    throw InputError({kRangeFlag, range.name, found, expected, ""});
+// What a factor can be at all.
+ConstantRange limits_of(const Factor& factor, RoutingKind law) {
+  if (const Hw* id = std::get_if<Hw>(&factor.target)) return {hw_entry(*id).min, hw_entry(*id).max, false};
+  if (const auto* workload = std::get_if<WorkloadFactor>(&factor.target)) {
+    switch (*workload) {
+      case WorkloadFactor::kTokens:
+        return {1, kMostTokens, false};
+      case WorkloadFactor::kSkew:
+        return {law == RoutingKind::kUniform ? 0 : kLeastSkew, kMostSkew, false};
+      case WorkloadFactor::kDuplicates:
+        return {0, 1, false};
+    }
+  }
+  return {0, std::numeric_limits<double>::max(), false};
+}
+
+[[noreturn]] void fail_range(const std::string& name, const std::string& found, const std::string& expected) {
+  throw InputError({kRangeFlag, name, found, expected, ""});
+}
+
+// p5 and p95 as they are.
+void set_ends(Factor& factor, const FactorRange& range, std::size_t dots, const ConstantRange& limits) {
+  const auto read = [&](const std::string& end) {
+    const double value = parse_quantity(end, factor.dimension, kRangeFlag, range.name);
+    if (value < limits.low || value > limits.high) {
+      fail_range(range.name, factor.text(value),
+                 fmt::format("{} to {}", factor.text(limits.low), factor.text(limits.high)));
+    }
+    if (factor.whole && value != std::floor(value)) fail_range(range.name, factor.text(value), "a whole number");
+    return value;
   };
-  const std::size_t dots = range.range.find("..");
-  if (dots != std::string::npos) {
-    const auto read = [&](const std::string& end) {
-      return parse_quantity(end, factor.dimension, kRangeFlag, range.name);
-    };
-    factor.low = read(range.range.substr(0, dots));
-    factor.high = read(range.range.substr(dots + 2));
-    if (factor.low > factor.value || factor.high < factor.value) {
-      fail(fmt::format("{} to {}", factor.text(factor.low), factor.text(factor.high)),
-           fmt::format("a range that holds {}", factor.text(factor.value)));
-    }
-    factor.basis = kRangeFlag;
-  } else {
-    const bool percent = range.range.ends_with('%');
-    const std::string number = percent ? range.range.substr(0, range.range.size() - 1) : range.range;
-    const double share =
-        parse_quantity(number, Dimension::kDimensionless, kRangeFlag, range.name) / (percent ? 100 : 1);
-    if (share > kMostShare) {
-      fail(fmt::format("{:.4g} %", share * 100),
-           fmt::format("at most {:.0f} % either way, or LOW..HIGH", kMostShare * 100));
-    }
-    const double step = factor.value == 0 ? share : factor.value * share;  // of nothing, so much itself
-    factor.low = std::max(0.0, factor.value - step);
-    factor.high = factor.value + step;
-    factor.basis = fmt::format("{:.4g} %, {}", share * 100, kRangeFlag);
+  factor.low = read(range.range.substr(0, dots));
+  factor.high = read(range.range.substr(dots + 2));
+  if (factor.low > factor.value || factor.high < factor.value) {
+    fail_range(range.name, fmt::format("{} to {}", factor.text(factor.low), factor.text(factor.high)),
+               fmt::format("a range that holds {}", factor.text(factor.value)));
   }
-  if (const Hw* id = std::get_if<Hw>(&factor.target)) {
-    const HwEntry& entry = hw_entry(*id);
-    factor.low = std::clamp(factor.low, entry.min, entry.max);
-    factor.high = std::clamp(factor.high, entry.min, entry.max);
+  factor.basis = kRangeFlag;
+}
+
+// p5 and p95 so far from the value, as far as it can be.
+void set_share(Factor& factor, const FactorRange& range, const ConstantRange& limits) {
+  const bool percent = range.range.ends_with('%');
+  const std::string number = percent ? range.range.substr(0, range.range.size() - 1) : range.range;
+  const double share = parse_quantity(number, Dimension::kDimensionless, kRangeFlag, range.name) / (percent ? 100 : 1);
+  if (share > kMostShare) {
+    fail_range(range.name, fmt::format("{:.4g} %", share * 100),
+               fmt::format("at most {:.0f} % either way, or LOW..HIGH", kMostShare * 100));
   }
-  if (!factor.whole) return;
-  factor.low = std::max(1.0, std::round(factor.low));
-  factor.high = std::max(1.0, std::round(factor.high));
+  const double step = factor.value == 0 ? share : factor.value * share;  // of nothing, so much itself
+  const auto held = [&](double value) {
+    return std::clamp(factor.whole ? std::round(value) : value, limits.low, limits.high);
+  };
+  factor.low = held(factor.value - step);
+  factor.high = held(factor.value + step);
+  factor.basis = fmt::format("{:.4g} %, {}", share * 100, kRangeFlag);
 }
 
 }  // namespace
@@ -191,7 +211,13 @@ std::vector<Factor> factors_of(const ConcurrencyRequest& request, const std::vec
       throw InputError({kRangeFlag, "", fmt::format("'{}'", range.name), "a constant that this result may hang on",
                         nearest_name(range.name, names)});
     }
-    apply_range(*found, range);
+    const ConstantRange limits = limits_of(*found, request.routing.kind);
+    const std::size_t dots = range.range.find("..");
+    if (dots == std::string::npos) {
+      set_share(*found, range, limits);
+    } else {
+      set_ends(*found, range, dots, limits);
+    }
   }
   std::erase_if(factors, [](const Factor& factor) { return factor.low == factor.high; });
   return factors;
