@@ -235,11 +235,10 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
 
   item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
   item.prologue_after += device.cache_round_trips(2);  // the block's expert, then its row numbers
-  if (tile.bulk_copies) {                              // one warp begins to copy at once
-    item.epilogue = device.cache_round_trips(1);       // results are read from on-chip memory as they leave
-  } else {
+  item.epilogue = device.cache_round_trips(1);         // results leave
+  if (!tile.bulk_copies) {                             // else one warp begins to copy at once
     item.prologue_after += device.code(kCodeBefore);
-    item.epilogue = device.code(kCodeAfter);  // nobody waits for what is stored
+    item.epilogue += device.code(kCodeAfter);
   }
   if (tile.triton) {
     // Of n steps with s in flight the last round is whole: (n + s - 1) / s rounds of latency, where n / s are counted. Once
