@@ -15,12 +15,6 @@ if(MOESIM_SANITIZE)
   target_link_options(moesim_options INTERFACE -fsanitize=${MOESIM_SANITIZE})
 endif()
 
-# moesim_alone(SOURCES...): files whose local names others in their folder have too, so that a unity build (preset asan)
-# compiles them alone.
-function(moesim_alone)
-  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-endfunction()
-
 # moesim_layer(NAME SOURCES... LINK PUBLIC_LAYERS... PRIVATE libs...): one static library per layer, headers in a file
 # set so that each is checked to compile alone (target all_verify_interface_header_sets).
 function(moesim_layer name)
@@ -52,5 +46,4 @@ function(moesim_embed_files target function)
             -DOUTPUT=${output} -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
     DEPENDS ${data} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
   target_sources(${target} PRIVATE ${output})
-  moesim_alone(${output})
 endfunction()
