@@ -23,9 +23,7 @@ using testkit::profiler_data;
 using Arguments = std::vector<std::string>;
 
 Arguments compare_of(const std::string& file, Arguments more) {
-  Arguments arguments = {"compare", "--measured", profiler_data(file)};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
+  return joined({"compare", "--measured", profiler_data(file)}, more);
 }
 
 json stage_of(const json& section, const std::string& name) {

@@ -3,7 +3,6 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -18,36 +17,18 @@ using nlohmann::json;
 using testing::AllOf;
 using testing::EndsWith;
 using testing::HasSubstr;
-using testing::IsEmpty;
 using testing::SizeIs;
 using testing::StartsWith;
 
 using Arguments = std::vector<std::string>;
 
 Arguments crossover(const std::string& axis, const Arguments& more) {
-  Arguments arguments = {
-      "sweep",     "--crossover", axis,      "--model",   "qwen3-30b-a3b", "--strategy", "stream_gemv,grouped_gemm",
-      "--samples", "2",           "--scope", "expert_ffn"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
+  return joined({"sweep", "--crossover", axis, "--model", "qwen3-30b-a3b", "--strategy", "stream_gemv,grouped_gemm",
+                 "--samples", "2", "--scope", "expert_ffn"},
+                more);
 }
 
 json study_of(const std::string& axis, const Arguments& more) { return successful_json(crossover(axis, more)); }
-
-std::string read(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-std::string complaint_of(const Arguments& arguments, int exit_code = 2) {
-  const CommandOutput run = run_moesim(arguments);
-  EXPECT_EQ(run.exit_code, exit_code) << run.output << run.errors;
-  EXPECT_THAT(run.output, IsEmpty());
-  EXPECT_THAT(run.errors, AllOf(StartsWith("moesim: "), EndsWith("\n")));
-  return run.errors;
-}
 
 // What `run` says on both sides of the border is what the border says.
 TEST(Crossover, LiesBetweenTwoWinnersOfRun) {
@@ -103,7 +84,7 @@ TEST(Crossover, DrawsAndListsTheSameStudy) {
   const std::string page = temp_folder() + "page.html";
   const std::string table = successful_output(crossover("concurrency=1..16", {"--html", page}));
   EXPECT_THAT(table, HasSubstr("verdict"));
-  EXPECT_THAT(read(page), StartsWith("<!DOCTYPE html>"));
+  EXPECT_THAT(file_text(page), StartsWith("<!DOCTYPE html>"));
 }
 
 // ------------------------------------------------------------------------------------------------ dispatch tables
@@ -116,7 +97,7 @@ TEST(Dispatch, HeaderIsCAndCxxAndSaysWhatTheTableSays) {
   const std::string folder = temp_folder();
   successful_output(
       crossover("concurrency=1..256", {"--dispatch", folder + "my-table.json", "--dispatch", folder + "my-table.h"}));
-  const json table = json::parse(read(folder + "my-table.json"));
+  const json table = json::parse(file_text(folder + "my-table.json"));
   EXPECT_EQ(table.at("schema"), "moesim.dispatch/1");
   EXPECT_EQ(table.at("by"), "tokens");
   EXPECT_EQ(table.at("reference"), "grouped_gemm");
@@ -142,7 +123,7 @@ TEST(Dispatch, HeaderIsCAndCxxAndSaysWhatTheTableSays) {
     const std::string binary = folder + "lookup", listing = folder + "listing.txt";
     ASSERT_EQ(std::system((std::string(compiler) + " -o '" + binary + "' '" + source + "'").c_str()), 0) << compiler;
     ASSERT_EQ(std::system(("'" + binary + "' > '" + listing + "'").c_str()), 0);
-    std::istringstream lines(read(listing));
+    std::istringstream lines(file_text(listing));
     int n = 0;
     for (std::string line; std::getline(lines, line); ++n) {
       const json* entry = &entries.front();
@@ -161,7 +142,7 @@ TEST(Dispatch, ByDistinctExperts) {
   const std::string file = temp_folder() + "table.json";
   successful_output(
       crossover("concurrency=1..64", {"--dispatch", file, "--by", "distinct_experts", "--reference", "stream_gemv"}));
-  const json table = json::parse(read(file));
+  const json table = json::parse(file_text(file));
   EXPECT_EQ(table.at("by"), "distinct_experts");
   EXPECT_EQ(table.at("reference"), "stream_gemv");
   EXPECT_EQ(table.at("entries").front().at("from"), 8);  // of one token: top-k
@@ -172,9 +153,9 @@ TEST(Dispatch, ByDistinctExperts) {
 TEST(Dispatch, WithoutAnErrorConfidenceIsNotKnown) {
   const std::string file = temp_folder() + "table.json";
   successful_output(crossover("concurrency=1..8", {"--device", "b200", "--dispatch", file}));
-  EXPECT_TRUE(json::parse(read(file)).at("entries")[0].at("confidence").is_null());
+  EXPECT_TRUE(json::parse(file_text(file)).at("entries")[0].at("confidence").is_null());
   successful_output(crossover("concurrency=1..8", {"--device", "b200", "--dispatch", file, "--error", "10%"}));
-  const json assumed = json::parse(read(file));
+  const json assumed = json::parse(file_text(file));
   EXPECT_EQ(assumed.at("assumed_error"), 0.1);
   EXPECT_GT(assumed.at("entries")[0].at("confidence").at("least"), 0.3);
 }
@@ -186,13 +167,13 @@ TEST(Crossover, SameBytesOnOneCoreAndOnAll) {
   std::string command = "taskset -c 0 '" + std::string(MOESIM_BINARY) + "'";
   for (const std::string& argument : arguments) command += " '" + argument + "'";
   const int status = std::system((command + " > '" + listing + "' 2>&1").c_str());
-  if (status != 0) GTEST_SKIP() << "core 0 is not ours: " << read(listing);
-  EXPECT_EQ(read(listing), successful_output(arguments));
+  if (status != 0) GTEST_SKIP() << "core 0 is not ours: " << file_text(listing);
+  EXPECT_EQ(file_text(listing), successful_output(arguments));
 }
 
 TEST(Crossover, RefusesWrongInput) {
   const auto refused = [](const std::string& axis, const Arguments& more) {
-    return complaint_of(crossover(axis, more));
+    return error_line_of(crossover(axis, more));
   };
   EXPECT_THAT(refused("concurency=1..8", {}), HasSubstr("concurrency"));
   EXPECT_THAT(refused("device=h200,b200", {}), HasSubstr("an axis of numbers"));
@@ -208,16 +189,16 @@ TEST(Crossover, RefusesWrongInput) {
   EXPECT_THAT(refused("concurrency", {"--by", "tokens"}), HasSubstr("--dispatch"));
   EXPECT_THAT(refused("concurrency", {"--out", "x.csv"}), HasSubstr("--out"));
   const std::string trace = npy_file("picks.npy", "1, 1, 8", {0, 1, 2, 3, 4, 5, 6, 7});
-  EXPECT_THAT(complaint_of({"sweep", "--crossover", "concurrency", "--model", "qwen3-30b-a3b", "--strategy",
-                            "stream_gemv,grouped_gemm", "--routing", "trace:" + trace}),
+  EXPECT_THAT(error_line_of({"sweep", "--crossover", "concurrency", "--model", "qwen3-30b-a3b", "--strategy",
+                             "stream_gemv,grouped_gemm", "--routing", "trace:" + trace}),
               HasSubstr("the tokens of a trace do not vary"));
-  EXPECT_THAT(complaint_of({"sweep", "--html", "page.html"}), HasSubstr("--crossover AXIS"));
+  EXPECT_THAT(error_line_of({"sweep", "--html", "page.html"}), HasSubstr("--crossover AXIS"));
 }
 
 TEST(Dispatch, RefusesWrongInputAndWritesNothing) {
   const std::string file = temp_folder() + "table.json";
   const auto refused = [&](const std::string& axis, const Arguments& more) {
-    const std::string said = complaint_of(crossover(axis, more));
+    const std::string said = error_line_of(crossover(axis, more));
     EXPECT_FALSE(std::filesystem::exists(file));
     EXPECT_FALSE(std::filesystem::exists(file + ".part"));
     return said;
@@ -233,9 +214,9 @@ TEST(Dispatch, RefusesWrongInputAndWritesNothing) {
 }
 
 TEST(Crossover, OfNothingFeasibleSaysWhy) {
-  EXPECT_THAT(complaint_of({"sweep", "--crossover", "concurrency=1..4", "--device", "h200", "--strategy", "tpu_gmm",
-                            "--samples", "1"},
-                           3),
+  EXPECT_THAT(error_line_of({"sweep", "--crossover", "concurrency=1..4", "--device", "h200", "--strategy", "tpu_gmm",
+                             "--samples", "1"},
+                            3),
               HasSubstr("no strategy is feasible"));
 }
 

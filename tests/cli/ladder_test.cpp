@@ -22,11 +22,7 @@ using Arguments = std::vector<std::string>;
 constexpr const char* kGrouped = "grouped_gemm_persistent";
 constexpr const char* kStream = "stream_gemv";
 
-Arguments run_with(const Arguments& more) {
-  Arguments arguments = {"run", "--concurrency", "1", "--samples", "1"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
-}
+Arguments run_with(const Arguments& more) { return joined({"run", "--concurrency", "1", "--samples", "1"}, more); }
 
 json ladder_json_of(const Arguments& more) { return successful_json(run_with(more)).at("ladder"); }
 

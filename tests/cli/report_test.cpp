@@ -2,9 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -14,8 +12,6 @@ namespace moesim {
 namespace {
 
 using nlohmann::json;
-using testing::AllOf;
-using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
@@ -23,17 +19,8 @@ using testing::StartsWith;
 
 using Arguments = std::vector<std::string>;
 
-std::string read(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 Arguments small(const Arguments& more) {
-  Arguments arguments = {"report", "--model", "mixtral-8x7b", "--concurrency", "1,4", "--samples", "2"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
+  return joined({"report", "--model", "mixtral-8x7b", "--concurrency", "1,4", "--samples", "2"}, more);
 }
 
 json data_of(const std::string& page) {
@@ -47,15 +34,7 @@ json report_of(const Arguments& more) {
   Arguments arguments = small(more);
   arguments.insert(arguments.end(), {"--out", path});
   EXPECT_EQ(successful_output(arguments), path + "\n");
-  return data_of(read(path));
-}
-
-std::string complaint_of(const Arguments& arguments, int exit_code) {
-  const CommandOutput run = run_moesim(arguments);
-  EXPECT_EQ(run.exit_code, exit_code) << run.output << run.errors;
-  EXPECT_THAT(run.output, IsEmpty());
-  EXPECT_THAT(run.errors, AllOf(StartsWith("moesim: "), EndsWith("\n")));
-  return run.errors;
+  return data_of(file_text(path));
 }
 
 TEST(Report, WritesOnePageAndNamesIt) {
@@ -71,8 +50,8 @@ TEST(Report, SameInputSameBytes) {
   const std::string one = temp_file("one.html", ""), two = temp_file("two.html", "");
   successful_output(small({"--out", one}));
   successful_output(small({"--out", two}));
-  EXPECT_EQ(read(one), read(two));
-  EXPECT_THAT(read(one), StartsWith("<!DOCTYPE html>"));
+  EXPECT_EQ(file_text(one), file_text(two));
+  EXPECT_THAT(file_text(one), StartsWith("<!DOCTYPE html>"));
 }
 
 TEST(Report, HasTheTimesOfRun) {
@@ -107,7 +86,7 @@ TEST(Report, TakesATraceAsRouting) {
                                                               0, 1, 0, 2, 1, 2, 3, 4, 5, 6, 7, 0});
   const std::string page = temp_file("page.html", "");
   successful_output({"report", "--model", "mixtral-8x7b", "--routing", "trace:" + trace, "--out", page});
-  const json data = data_of(read(page));
+  const json data = data_of(file_text(page));
   EXPECT_EQ(data.at("samples"), 3);
   EXPECT_EQ(data.at("points")[0].at("concurrency"), 4);
 }
@@ -126,7 +105,7 @@ TEST(Report, KeepsTheKernelsOfAtMostSixteenConcurrencies) {
     const std::string page = temp_file("page.html", "");
     successful_output({"report", "--model", "mixtral-8x7b", "--samples", "1", "--strategy", "grouped_gemm,stream_gemv",
                        "--concurrency", list, "--out", page});
-    const json data = data_of(read(page));
+    const json data = data_of(file_text(page));
     EXPECT_TRUE(data.at("points").front().at("rows")[0].contains("kernels"));
     EXPECT_EQ(data.at("points").back().at("rows")[0].contains("kernels"), last) << list;
     EXPECT_EQ(data.at("points").back().at("rows")[0].contains("memory_rate"), last) << list;
@@ -152,33 +131,33 @@ TEST(Report, ShowsMeasuredRowsOfThisLayer) {
 
 TEST(Report, OfNothingFeasibleWritesNothing) {
   const std::string path = temp_folder() + "page.html";
-  EXPECT_THAT(complaint_of({"report", "--scope", "step", "--device", "l4", "--out", path}, 3),
+  EXPECT_THAT(error_line_of({"report", "--scope", "step", "--device", "l4", "--out", path}, 3),
               HasSubstr("no strategy is feasible: weights"));
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 TEST(Report, LeavesAnOldPageWhereTheInputIsWrong) {
   const std::string path = temp_file("page.html", "old");
-  EXPECT_THAT(complaint_of(small({"--out", path, "--measured", path + ".none"}), 2), HasSubstr("page.html.none"));
-  EXPECT_EQ(read(path), "old");
+  EXPECT_THAT(error_line_of(small({"--out", path, "--measured", path + ".none"}), 2), HasSubstr("page.html.none"));
+  EXPECT_EQ(file_text(path), "old");
 }
 
 TEST(Report, RefusesWhatItCannotWriteBeforeItWorks) {
-  EXPECT_THAT(complaint_of(small({"--out", temp_folder() + "none/page.html"}), 2), HasSubstr("--out"));
-  EXPECT_THAT(complaint_of(small({"--out", temp_folder()}), 2), HasSubstr("--out"));
+  EXPECT_THAT(error_line_of(small({"--out", temp_folder() + "none/page.html"}), 2), HasSubstr("--out"));
+  EXPECT_THAT(error_line_of(small({"--out", temp_folder()}), 2), HasSubstr("--out"));
 }
 
 TEST(Report, RefusesBrokenMeasurements) {
   const std::string rows = temp_file("rows.jsonl", "{\"schema\":\"moesim.measurement/2\",\"kind\":\"moe\"}\n");
-  EXPECT_THAT(complaint_of(small({"--measured", rows}), 2), HasSubstr("rows.jsonl:1"));
+  EXPECT_THAT(error_line_of(small({"--measured", rows}), 2), HasSubstr("rows.jsonl:1"));
 }
 
 TEST(Report, RefusesLaddersOfUnknownStrategies) {
-  EXPECT_THAT(complaint_of(small({"--ladder", "grouped_gem,stream_gemv"}), 2), HasSubstr("grouped_gemm"));
-  EXPECT_THAT(complaint_of(small({"--ladder", "grouped_gemm"}), 2), HasSubstr("--ladder"));
+  EXPECT_THAT(error_line_of(small({"--ladder", "grouped_gem,stream_gemv"}), 2), HasSubstr("grouped_gemm"));
+  EXPECT_THAT(error_line_of(small({"--ladder", "grouped_gemm"}), 2), HasSubstr("--ladder"));
 }
 
-TEST(Report, HasNoFormats) { EXPECT_THAT(complaint_of(small({"--format", "json"}), 2), HasSubstr("--format")); }
+TEST(Report, HasNoFormats) { EXPECT_THAT(error_line_of(small({"--format", "json"}), 2), HasSubstr("--format")); }
 
 }  // namespace
 }  // namespace moesim

@@ -57,11 +57,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 const Arguments kSmall = {"--model", "mixtral-8x7b", "--concurrency", "1,4", "--samples", "3"};
 
-Arguments small_with(const Arguments& more) {
-  Arguments arguments = kSmall;
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
-}
+Arguments small_with(const Arguments& more) { return joined(kSmall, more); }
 
 TEST(Run, RecordsWhatWasOverriddenInTheModel) {
   const Arguments overridden = small_with({"--model-override", "hidden=1024", "--model-override", "topk=1"});

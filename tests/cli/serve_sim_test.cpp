@@ -13,34 +13,26 @@ namespace moesim {
 namespace {
 
 using nlohmann::json;
-using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::Not;
 using testing::StartsWith;
 
 using Arguments = std::vector<std::string>;
 
 // Two layers, two seconds.
 Arguments serve(const Arguments& more) {
-  Arguments arguments = {"serve-sim", "--model",   "qwen3-30b-a3b", "--layers",  "2", "--horizon",
-                         "2s",        "--warm-up", "0.5s",          "--samples", "1"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
+  return joined({"serve-sim", "--model", "qwen3-30b-a3b", "--layers", "2", "--horizon", "2s", "--warm-up", "0.5s",
+                 "--samples", "1"},
+                more);
 }
 
 const Arguments kSearch = {"--deadline", "2ms", "--period", "20ms"};
 
-Arguments with(Arguments arguments, const Arguments& more) {
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
-}
-
 TEST(ServeSim, SameSeedSameBytesAnotherSeedOthers) {
-  const Arguments search = serve(with(kSearch, {"--format", "json"}));
+  const Arguments search = serve(joined(kSearch, {"--format", "json"}));
   const std::string once = successful_output(search);
   EXPECT_EQ(once, successful_output(search));
-  EXPECT_NE(once, successful_output(with(search, {"--seed", "2"})));
+  EXPECT_NE(once, successful_output(joined(search, {"--seed", "2"})));
 }
 
 TEST(ServeSim, FindsTheMostSessionsThatMissFewEnough) {
@@ -86,15 +78,15 @@ TEST(ServeSim, LittlesLawHoldsInWhatItPrints) {
 
 TEST(ServeSim, OpenStreamsRequestsAndTracesRun) {
   const Arguments grouped = {"--strategy", "grouped_gemm"};
-  const json open = successful_json(serve(with(grouped, {"--sessions", "6", "--holding", "1s", "--jitter", "5ms"})));
+  const json open = successful_json(serve(joined(grouped, {"--sessions", "6", "--holding", "1s", "--jitter", "5ms"})));
   EXPECT_GT(open.at("strategies").at(0).at("points").at(0).at("sessions"), 6);
-  const json requests = successful_json(serve(with(grouped, {"--workload", "requests", "--rate", "5,50", "--prompt",
-                                                             "uniform:50..300", "--output", "exponential:6"})));
+  const json requests = successful_json(serve(joined(grouped, {"--workload", "requests", "--rate", "5,50", "--prompt",
+                                                               "uniform:50..300", "--output", "exponential:6"})));
   EXPECT_EQ(requests.at("strategies").at(0).at("points").size(), 2);
   EXPECT_GT(requests.at("strategies").at(0).at("points").at(1).at("per_token").at("p50_ms"), 0);
   const std::string trace =
       temp_file("arrivals.csv", "arrival_s,prompt_tokens,output_tokens,session\n0.6,64,3,a\n0.7,9,2,a\n0.6,5,1,b\n");
-  const json traced = successful_json(serve(with(grouped, {"--workload", "requests", "--arrivals", trace})));
+  const json traced = successful_json(serve(joined(grouped, {"--workload", "requests", "--arrivals", trace})));
   EXPECT_EQ(traced.at("strategies").at(0).at("points").at(0).at("turns"), 3);
   EXPECT_EQ(traced.at("strategies").at(0).at("points").at(0).at("sessions"), 2);
 }
@@ -102,9 +94,9 @@ TEST(ServeSim, OpenStreamsRequestsAndTracesRun) {
 TEST(ServeSim, SaysHowStepsWereRoundedAndRunsThemAsTheyAreWhereAsked) {
   const Arguments two = serve({"--sessions", "2", "--strategy", "grouped_gemm", "--context", "100"});
   EXPECT_THAT(successful_output(two), HasSubstr("contexts levelled within a step, rounded up to 1024"));
-  const std::string exact = successful_output(with(two, {"--context-bucket", "exact"}));
+  const std::string exact = successful_output(joined(two, {"--context-bucket", "exact"}));
   EXPECT_THAT(exact, HasSubstr("contexts exact"));
-  const json rounded = successful_json(two), as_is = successful_json(with(two, {"--context-bucket", "exact"}));
+  const json rounded = successful_json(two), as_is = successful_json(joined(two, {"--context-bucket", "exact"}));
   EXPECT_GT(as_is.at("engine_runs"), rounded.at("engine_runs"));
 }
 

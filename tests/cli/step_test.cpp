@@ -19,20 +19,12 @@ using testing::Not;
 
 using Arguments = std::vector<std::string>;
 
-Arguments step_of(const Arguments& more) {
-  Arguments arguments = {"run", "--scope", "step"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
-}
+Arguments step_of(const Arguments& more) { return joined({"run", "--scope", "step"}, more); }
 
 const Arguments kSmall = {"--model", "mixtral-8x7b", "--strategy", "grouped_gemm", "--concurrency",
                           "2",       "--layers",     "2"};
 
-Arguments small_with(const Arguments& more) {
-  Arguments arguments = kSmall;
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return step_of(arguments);
-}
+Arguments small_with(const Arguments& more) { return step_of(joined(kSmall, more)); }
 
 void expect_refused(const Arguments& arguments, const std::string& weights, const std::string& way_out) {
   const CommandOutput run = run_moesim(step_of(arguments));

@@ -1,9 +1,7 @@
 // moesim sweep under mpirun: the same bytes, and one message where something is wrong. Compiled where there is an MPI.
 #include <gmock/gmock.h>
 
-#include <algorithm>
 #include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -20,11 +18,7 @@ const Arguments kSweep = {
     "sweep",          "--model", "olmoe-1b-7b",     "--samples",     "1",  "--strategy", "grouped_gemm,stream_gemv",
     "--uncalibrated", "--vary",  "experts=64,4,32", "--concurrency", "1-6"};
 
-Arguments sweep_with(const Arguments& more) {
-  Arguments arguments = kSweep;
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
-}
+Arguments sweep_with(const Arguments& more) { return joined(kSweep, more); }
 
 // Two ranks, also as root and on one core; Open MPI leaks at its end.
 CommandOutput run_two(const Arguments& arguments) {
@@ -32,13 +26,6 @@ CommandOutput run_two(const Arguments& arguments) {
   words.insert(words.end(), arguments.begin(), arguments.end());
   return run_program(words, {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
                              "ASAN_OPTIONS=detect_leaks=0", "OMPI_MCA_rmaps_base_oversubscribe=1"});
-}
-
-std::string file_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
 }
 
 std::ptrdiff_t messages_in(const std::string& errors) {

@@ -30,11 +30,7 @@ using Arguments = std::vector<std::string>;
 const Arguments kSmall = {
     "sweep", "--model", "olmoe-1b-7b", "--samples", "1", "--strategy", "grouped_gemm,stream_gemv", "--uncalibrated"};
 
-Arguments small_with(const Arguments& more) {
-  Arguments arguments = kSmall;
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
-}
+Arguments small_with(const Arguments& more) { return joined(kSmall, more); }
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
@@ -50,13 +46,6 @@ std::vector<json> rows_of(const Arguments& more) {
   for (const std::string& line : lines_of(output)) rows.push_back(json::parse(line));
   if (!rows.empty()) rows.erase(rows.begin());
   return rows;
-}
-
-std::string file_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
 }
 
 std::string refused(const Arguments& arguments) {

@@ -71,49 +71,41 @@ TEST(Timeline, AnOldFileGivesWayToTheNewOne) {
   EXPECT_THAT(read_text_file(path, 1 << 28), StartsWith("{\"displayTimeUnit\""));
 }
 
-std::string complaint_of(const Arguments& arguments) {
-  const CommandOutput run = run_moesim(arguments);
-  EXPECT_EQ(run.exit_code, 2) << run.output << run.errors;
-  EXPECT_THAT(run.output, IsEmpty());
-  EXPECT_EQ(std::count(run.errors.begin(), run.errors.end(), '\n'), 1) << run.errors;
-  return run.errors;
-}
-
 TEST(Timeline, OtherExtensionsAreNamed) {
   for (const char* name : {"a", "a.txt", "a.json.bz2", ".json", "a.json/", ""}) {
-    EXPECT_THAT(complaint_of(with({"--timeline", name})),
+    EXPECT_THAT(error_line_of(with({"--timeline", name})),
                 AllOf(HasSubstr("--timeline"), HasSubstr(".json, .json.gz, .pftrace, .perfetto-trace")))
         << name;
   }
-  EXPECT_THAT(complaint_of(with({"--timeline", "a.jsn"})), HasSubstr("did you mean '.json'"));
-  EXPECT_THAT(complaint_of(with({"--timeline", "a.pftrac"})), HasSubstr("did you mean '.pftrace'"));
-  EXPECT_THAT(complaint_of(with({"--timeline", "a.json.gzip"})), HasSubstr("did you mean '.json.gz'"));
+  EXPECT_THAT(error_line_of(with({"--timeline", "a.jsn"})), HasSubstr("did you mean '.json'"));
+  EXPECT_THAT(error_line_of(with({"--timeline", "a.pftrac"})), HasSubstr("did you mean '.pftrace'"));
+  EXPECT_THAT(error_line_of(with({"--timeline", "a.json.gzip"})), HasSubstr("did you mean '.json.gz'"));
 }
 
 TEST(Timeline, WhatCannotBeWrittenIsKnownBeforeAnyWork) {
   // With a device that is not there, too: the file comes first.
   for (const Arguments& device : {Arguments{}, Arguments{"--device", "none"}}) {
-    EXPECT_THAT(complaint_of(with(device, with({"--timeline", "/nowhere/a.json"}))),
+    EXPECT_THAT(error_line_of(with(device, with({"--timeline", "/nowhere/a.json"}))),
                 AllOf(HasSubstr("--timeline"), HasSubstr("cannot be written")));
   }
   const std::string folder = temp_folder();
   std::filesystem::create_directory(folder + "b.json");
-  EXPECT_THAT(complaint_of(with({"--timeline", folder + "b.json"})), HasSubstr("cannot be written"));
+  EXPECT_THAT(error_line_of(with({"--timeline", folder + "b.json"})), HasSubstr("cannot be written"));
 }
 
 TEST(Timeline, WrongUnits) {
   const std::string path = temp_folder() + "a.json";
   for (const char* units : {"0", "-1", "some", "1.5", "99999999999"}) {
-    EXPECT_THAT(complaint_of(with({"--timeline", path, "--units", units})),
+    EXPECT_THAT(error_line_of(with({"--timeline", path, "--units", units})),
                 AllOf(HasSubstr("--units"), HasSubstr(units)));
   }
-  EXPECT_THAT(complaint_of(with({"--units", "4"})), AllOf(HasSubstr("--units"), HasSubstr("--timeline FILE")));
-  EXPECT_THAT(complaint_of(with({"--timline", path})), HasSubstr("did you mean '--timeline'"));
+  EXPECT_THAT(error_line_of(with({"--units", "4"})), AllOf(HasSubstr("--units"), HasSubstr("--timeline FILE")));
+  EXPECT_THAT(error_line_of(with({"--timline", path})), HasSubstr("did you mean '--timeline'"));
 }
 
 TEST(Timeline, WhatFailsLaterLeavesNoFile) {
   const std::string folder = temp_folder();
-  complaint_of(with({"--timeline", folder + "a.json", "--device", "h2000"}));
+  error_line_of(with({"--timeline", folder + "a.json", "--device", "h2000"}));
   EXPECT_THAT(files_in(folder), IsEmpty());
   const CommandOutput none = run_moesim(
       with({"--timeline", folder + "a.json", "--strategy", "grouped_gemm:block_m=128,block_n=512,num_stages=16"}));

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdint>
 #include <filesystem>
@@ -18,14 +19,6 @@
 
 namespace moesim {
 namespace {
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::runtime_error("cannot read " + path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 std::string folder_of_test() {
   const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
@@ -75,8 +68,8 @@ CommandOutput wait_for(pid_t child) {
   constexpr int kSignalled = 128;
   CommandOutput result;
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : kSignalled + WTERMSIG(status);
-  result.output = read_file(folder_of_test() + "stdout");
-  result.errors = read_file(folder_of_test() + "stderr");
+  result.output = file_text(folder_of_test() + "stdout");
+  result.errors = file_text(folder_of_test() + "stderr");
   return result;
 }
 
@@ -115,6 +108,20 @@ nlohmann::json successful_json(std::vector<std::string> arguments) {
   return nlohmann::json::parse(successful_output(arguments));
 }
 
+std::string error_line_of(const std::vector<std::string>& arguments, int exit_code) {
+  const CommandOutput run = run_moesim(arguments);
+  EXPECT_EQ(run.exit_code, exit_code) << run.output << run.errors;
+  EXPECT_EQ(run.output, "");
+  EXPECT_TRUE(run.errors.starts_with("moesim: ") && run.errors.ends_with('\n')) << run.errors;
+  EXPECT_EQ(std::count(run.errors.begin(), run.errors.end(), '\n'), 1) << run.errors;
+  return run.errors;
+}
+
+std::vector<std::string> joined(std::vector<std::string> arguments, const std::vector<std::string>& more) {
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
 std::string temp_folder() {
   std::filesystem::remove_all(folder_of_test());
   std::filesystem::create_directories(folder_of_test());
@@ -141,6 +148,14 @@ std::string npy_file(const std::string& name, const std::string& shape, const st
   return temp_file(name, bytes);
 }
 
-std::string read_source_file(const std::string& path) { return read_file(MOESIM_SOURCE_DIR "/" + path); }
+std::string file_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error("cannot read " + path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::string read_source_file(const std::string& path) { return file_text(MOESIM_SOURCE_DIR "/" + path); }
 
 }  // namespace moesim

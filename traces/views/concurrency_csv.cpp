@@ -14,16 +14,11 @@ namespace {
 
 constexpr double kTera = 1e12;
 
-// Heading and cell side by side, so that they cannot come apart.
-struct Cell {
-  std::string heading, text;
-};
-
 std::string number(double value) { return fmt::format("{}", six_digits(value)); }
 std::string micros(Duration d) { return fmt::format("{}", to_microseconds(d)); }
 
 // What a row without an interval lacks stays empty.
-void add_interval(const StrategyRow& row, std::vector<Cell>& cells) {
+void add_interval(const StrategyRow& row, std::vector<CsvCell>& cells) {
   const auto add = [&](const char* heading, auto text_of) {
     cells.push_back({heading, row.interval ? text_of(*row.interval) : std::string()});
   };
@@ -36,11 +31,11 @@ void add_interval(const StrategyRow& row, std::vector<Cell>& cells) {
   add("fastest_probability", [](const TimeInterval& i) { return i.fastest ? number(*i.fastest) : std::string(); });
 }
 
-std::vector<Cell> cells_of(const ConcurrencyPoint& point, const StrategyRow& row, const ConcurrencyStudy& study) {
+std::vector<CsvCell> cells_of(const ConcurrencyPoint& point, const StrategyRow& row, const ConcurrencyStudy& study) {
   const Provenance& p = study.provenance;
-  std::vector<Cell> cells = {{"concurrency", fmt::format("{}", point.concurrency)},
-                             {"strategy", row.strategy},
-                             {"winner", row.winner ? "1" : "0"}};
+  std::vector<CsvCell> cells = {{"concurrency", fmt::format("{}", point.concurrency)},
+                                {"strategy", row.strategy},
+                                {"winner", row.winner ? "1" : "0"}};
   const StrategyFigures* figures = row.figures();
   // What an infeasible row lacks stays empty.
   const auto figure = [&](std::string heading, auto text_of) {
@@ -84,25 +79,25 @@ std::vector<Cell> cells_of(const ConcurrencyPoint& point, const StrategyRow& row
   cells.push_back({"infeasible", infeasible == nullptr ? "" : infeasible->reason});
   cells.push_back({"implementation", row.implementation});
   cells.push_back({"in_calibrated_range", row.in_range ? "1" : "0"});
-  const std::vector<Cell> provenance = {{"tool_version", p.tool_version},
-                                        {"calibration", p.calibration},
-                                        {"device", p.device},
-                                        {"device_file", p.device_file},
-                                        {"device_hash", p.device_hash},
-                                        {"device_overrides", fmt::format("{}", fmt::join(p.overrides, " "))},
-                                        {"clock_hz", fmt::format("{}", p.clock_hz)},
-                                        {"model", p.model},
-                                        {"model_file", p.model_file},
-                                        {"weights", p.weights},
-                                        {"activations", p.activations},
-                                        {"tp", fmt::format("{}", p.tp)},
-                                        {"ep", fmt::format("{}", p.ep)},
-                                        {"moe_layers", fmt::format("{}", p.moe_layers)},
-                                        {"scope", p.scope},
-                                        {"launch", p.launch},
-                                        {"routing", p.routing},
-                                        {"samples", fmt::format("{}", p.samples)},
-                                        {"seed", fmt::format("{}", p.seed)}};
+  const std::vector<CsvCell> provenance = {{"tool_version", p.tool_version},
+                                           {"calibration", p.calibration},
+                                           {"device", p.device},
+                                           {"device_file", p.device_file},
+                                           {"device_hash", p.device_hash},
+                                           {"device_overrides", fmt::format("{}", fmt::join(p.overrides, " "))},
+                                           {"clock_hz", fmt::format("{}", p.clock_hz)},
+                                           {"model", p.model},
+                                           {"model_file", p.model_file},
+                                           {"weights", p.weights},
+                                           {"activations", p.activations},
+                                           {"tp", fmt::format("{}", p.tp)},
+                                           {"ep", fmt::format("{}", p.ep)},
+                                           {"moe_layers", fmt::format("{}", p.moe_layers)},
+                                           {"scope", p.scope},
+                                           {"launch", p.launch},
+                                           {"routing", p.routing},
+                                           {"samples", fmt::format("{}", p.samples)},
+                                           {"seed", fmt::format("{}", p.seed)}};
   cells.insert(cells.end(), provenance.begin(), provenance.end());
   if (!p.model_overrides.empty()) {
     cells.push_back({"model_overrides", fmt::format("{}", fmt::join(p.model_overrides, " "))});
@@ -114,18 +109,9 @@ std::vector<Cell> cells_of(const ConcurrencyPoint& point, const StrategyRow& row
 }  // namespace
 
 void write_concurrency_csv(const ConcurrencyStudy& study, std::ostream& out) {
-  bool first = true;
+  CsvRows rows(out);
   for (const ConcurrencyPoint& point : study.points) {
-    for (const StrategyRow& row : point.rows) {
-      std::vector<std::string> headings, texts;
-      for (Cell& cell : cells_of(point, row, study)) {
-        headings.push_back(std::move(cell.heading));
-        texts.push_back(std::move(cell.text));
-      }
-      if (first) write_csv_line(headings, out);
-      first = false;
-      write_csv_line(texts, out);
-    }
+    for (const StrategyRow& row : point.rows) rows.write(cells_of(point, row, study));
   }
 }
 

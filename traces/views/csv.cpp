@@ -27,4 +27,15 @@ void write_csv_line(const std::vector<std::string>& cells, std::ostream& out) {
   out << '\n';
 }
 
+void CsvRows::write(const std::vector<CsvCell>& cells) {
+  std::vector<std::string> headings, texts;
+  for (const CsvCell& cell : cells) {
+    headings.push_back(cell.heading);
+    texts.push_back(cell.text);
+  }
+  if (first_) write_csv_line(headings, out_);
+  first_ = false;
+  write_csv_line(texts, out_);
+}
+
 }  // namespace moesim

@@ -88,4 +88,17 @@ nlohmann::ordered_json provenance_json(const Provenance& p) {
   return json;
 }
 
+nlohmann::ordered_json page_head_json(const Provenance& p) {
+  return {{"version", p.tool_version},    {"model", p.model},
+          {"device", p.device},           {"device_title", p.device_title},
+          {"device_hash", p.device_hash}, {"launch", p.launch},
+          {"weights", p.weights},         {"activations", p.activations},
+          {"routing", p.routing},         {"seed", p.seed},
+          {"calibration", p.calibration}};
+}
+
+std::string subject_text(const Provenance& p) {
+  return p.step ? "a " + step_title(p) : fmt::format("one MoE layer ({})", p.scope);
+}
+
 }  // namespace moesim

@@ -3,6 +3,7 @@
 
 #include <iosfwd>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 
 #include "workloads/studies/concurrency.h"
 
@@ -12,5 +13,10 @@ namespace moesim {
 void write_provenance(const Provenance& provenance, std::ostream& out);
 // {"tool","calibration","device","model","scope","launch","routing","samples","seed",…,"constants"}
 nlohmann::ordered_json provenance_json(const Provenance& provenance);
+// The same as pages name it: {"version","model","device","device_title","device_hash","launch","weights","activations",
+// "routing","seed","calibration"}.
+nlohmann::ordered_json page_head_json(const Provenance& provenance);
+// "one MoE layer (moe_layer)", "a decode step of ...".
+std::string subject_text(const Provenance& provenance);
 
 }  // namespace moesim

@@ -9,6 +9,7 @@
 #include "traces/views/concurrency_text.h"
 #include "traces/views/ladder_views.h"
 #include "traces/views/numbers.h"
+#include "traces/views/provenance_views.h"
 #include "traces/views/report_inputs.h"
 #include "traces/views/sensitivity_views.h"
 #include "traces/views/step_table.h"
@@ -230,27 +231,17 @@ std::string report_data(const Report& report) {
   const ConcurrencyStudy& study = report.study;
   const Provenance& p = study.provenance;
   Json json = {{"schema", "moesim.report/1"},
-               {"version", p.tool_version},
-               {"model", p.model},
-               {"device", p.device},
-               {"device_title", p.device_title},
-               {"device_hash", p.device_hash},
-               {"what", p.step ? "a " + step_title(p) : fmt::format("one MoE layer ({})", p.scope)},
+               {"what", subject_text(p)},
                {"scope", p.scope},
-               {"launch", p.launch},
-               {"weights", p.weights},
-               {"activations", p.activations},
-               {"routing", p.routing},
                {"samples", p.samples},
-               {"seed", p.seed},
                {"tp", p.tp},
                {"ep", p.ep},
-               {"calibration", p.calibration},
                {"calibrated", calibrated(study)},
                {"headline", headline(study.verdicts)},
                {"verdicts", verdicts_json(study)},
                {"effects", names_of_effects()},
                {"parts", p.step ? names_of_parts() : Json::array()}};
+  json.update(page_head_json(p));
   Json& strategies = json["strategies"] = Json::array();
   for (const StrategyRow& row : study.points.front().rows) strategies.push_back(row.strategy);
   Json& points = json["points"] = Json::array();

@@ -7,6 +7,7 @@
 #include <ostream>
 
 #include "traces/views/html_page.h"
+#include "traces/views/provenance_views.h"
 #include "traces/views/serving_data.h"
 
 namespace moesim {
@@ -36,19 +37,8 @@ std::string data_of(const ServingStudy& study) {
   const Provenance& p = study.provenance;
   const Json head = serving_head_json(study);
   Json json = {{"schema", "moesim.serving_report/1"},
-               {"version", p.tool_version},
-               {"model", p.model},
-               {"device", p.device},
-               {"device_title", p.device_title},
-               {"device_hash", p.device_hash},
                {"devices", p.tp * p.ep},
                {"what", arrivals_text(study.setup)},
-               {"routing", p.routing},
-               {"seed", p.seed},
-               {"launch", p.launch},
-               {"weights", p.weights},
-               {"activations", p.activations},
-               {"calibration", p.calibration},
                {"headline", headline(study)},
                {"goals", goals_text(study.setup)},
                {"server", server_text(study)},
@@ -57,6 +47,7 @@ std::string data_of(const ServingStudy& study) {
                {"load", head.at("load")},
                {"setup", head.at("setup")},
                {"candidates", study.candidates}};
+  json.update(page_head_json(p));
   Json strategies = serving_strategies_json(study);
   for (std::size_t s = 0; s < study.strategies.size(); ++s) {
     const StrategyServing& strategy = study.strategies[s];
