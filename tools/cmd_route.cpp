@@ -19,7 +19,6 @@ namespace moesim {
 namespace {
 
 constexpr const char* kDefaultModel = "qwen3.5-397b-a17b-fp8";
-constexpr const char* kDefaultConcurrency = "1,2,3,4,8,16,32,64";
 constexpr std::int64_t kDefaultSteps = 16, kDefaultSamples = 8;
 constexpr std::int64_t kMostExperts = 1'000'000;
 constexpr std::int64_t kMostLayers = 10'000;

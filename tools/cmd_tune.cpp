@@ -97,7 +97,6 @@ TuneRequest tune_request(const TuneFlags& flags) {
   RequestFlags of_layer = flags.request;
   of_layer.strategies = {flags.strategy};
   const bool own_tokens = of_layer.routing.routing && of_layer.routing.routing->starts_with("trace:");
-  if (!of_layer.concurrency && !own_tokens) of_layer.concurrency = kDefaultTokens;
   if (!of_layer.samples && !own_tokens) of_layer.samples = fmt::format("{}", kDefaultSamples);
   TuneRequest request;
   request.base = request_of(of_layer);

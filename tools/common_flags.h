@@ -55,6 +55,8 @@ struct FormatFlag {
 };
 
 // All throw InputError that names the flag.
+// Tokens of a step where a command has no others.
+inline constexpr const char* kDefaultConcurrency = "1,2,3,4,8,16,32,64";
 // "1,2,8-16": ascending, each once.
 std::vector<std::int64_t> parse_concurrencies(const std::string& text, const std::string& flag = "--concurrency");
 // "boost", "sustained", or "1.98GHz" within the clocks that a device file may state.

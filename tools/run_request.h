@@ -13,8 +13,6 @@
 
 namespace moesim {
 
-inline constexpr const char* kDefaultConcurrency = "1,2,3,4,8,16,32,64";
-
 struct RequestFlags {
   std::string model = "qwen3.5-397b-a17b-fp8";
   std::string device = "h200";

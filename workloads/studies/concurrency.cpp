@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "hwmodels/residuals.h"
 #include "sim/units/check.h"
 #include "workloads/step/predict_step.h"
 #include "workloads/studies/samples.h"
@@ -18,13 +19,9 @@ namespace {
 constexpr double kMedian = 0.5;
 constexpr double kP95 = 0.95;
 
-// Linear between the two neighbours of the place; `values` not empty.
 double quantile(std::vector<double> values, double share) {
   std::sort(values.begin(), values.end());
-  const double place = share * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<std::size_t>(place);
-  const std::size_t above = std::min(below + 1, values.size() - 1);
-  return values[below] + (place - static_cast<double>(below)) * (values[above] - values[below]);
+  return sorted_quantile(values, share);
 }
 
 Duration duration_quantile(const std::vector<double>& picoseconds, double share) {
