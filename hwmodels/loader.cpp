@@ -125,6 +125,7 @@ void require_consistent(const HardwareModel& hardware) {
       {Hw::kClockSustained, Hw::kClockBoost}, {Hw::kSharedMaxPerItem, Hw::kSharedBytes},
       {Hw::kWarpSize, Hw::kMaxThreads},       {Hw::kRegisterGranule, Hw::kRegisters},
       {Hw::kTileRows16, Hw::kTileRows8},      {Hw::kSmemCapacity, Hw::kVmemCapacity},
+      {Hw::kPortShortUnits, Hw::kPortUnits},  {Hw::kPortUnitsOnShort, Hw::kUnitCount},
   };
   for (const auto& [smaller, larger] : kAtMost) {
     if (!hardware.has(smaller) || !hardware.has(larger)) continue;
@@ -201,6 +202,7 @@ HardwareModel parse_hardware(const std::string& text, const std::string& file_na
     const Presence presence = entry.presence(grid);
     if (presence == Presence::kUnknown) continue;
     if (presence == Presence::kOptional && !(root.has(group) && root.at(group).has(leaf))) continue;
+    if (presence == Presence::kWithGroup && !root.has(group)) continue;
     const JsonView view = root.at(group);
     hardware.constants[static_cast<std::size_t>(entry.id)] = parse_constant(view.at(leaf), entry);
   }

@@ -23,6 +23,7 @@ constexpr Kinds kBoth = {Presence::kRequired, Presence::kRequired};
 constexpr Kinds kBothMay = {Presence::kOptional, Presence::kOptional};
 constexpr Kinds kParallel = {Presence::kRequired, Presence::kUnknown};
 constexpr Kinds kParallelMay = {Presence::kOptional, Presence::kUnknown};
+constexpr Kinds kParallelTogether = {Presence::kWithGroup, Presence::kUnknown};
 constexpr Kinds kSequential = {Presence::kUnknown, Presence::kRequired};
 constexpr Kinds kSequentialMay = {Presence::kUnknown, Presence::kOptional};
 
@@ -112,6 +113,14 @@ constexpr std::array<HwEntry, kHwCount> kHwTable = {{
           "first CTA on a unit, from its start to its first load"),
     entry(Hw::kDispatchInterval, "launch.dispatch_interval", kTime, 0, 1e-6, kReal, kParallel,
           "time between two CTAs that the device starts"),
+    entry(Hw::kPortUnits, "port.units", kDimensionless, 1, 4096, kWhole, kParallelTogether,
+          "units that share a port to the memory; absent: ports make no difference"),
+    entry(Hw::kPortShortUnits, "port.short_units", kDimensionless, 1, 4096, kWhole, kParallelTogether,
+          "units of those ports that have fewer"),
+    entry(Hw::kPortUnitsOnShort, "port.units_on_short", kDimensionless, 0, 4096, kWhole, kParallelTogether,
+          "units behind such ports, of all"),
+    entry(Hw::kPortQueue, "port.queue", kBytes, 0, 1e12, kWhole, kParallelTogether,
+          "bytes that wait in the memory's own queues; what more is in flight waits at the ports"),
     entry(Hw::kVmemCapacity, "vmem.capacity", kBytes, 1024, 1e12, kWhole, kSequential,
           "on-chip bytes of the unit that programs manage"),
     entry(Hw::kVmemUsefulFraction, "vmem.useful_fraction", kDimensionless, 0.01, 1, kReal, kSequential,

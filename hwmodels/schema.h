@@ -10,7 +10,7 @@
 namespace moesim {
 
 // Whether a device file must, may or must not hold a number.
-enum class Presence { kRequired, kOptional, kUnknown };
+enum class Presence { kRequired, kOptional, kWithGroup, kUnknown };  // kWithGroup: all of a group, or none
 
 struct HwEntry {
   Hw id;

@@ -40,6 +40,11 @@ ExecutionPlan chain_of(const MicroKernel& micro, std::int64_t launches) {
 double simulate_us(const MicroKernel& micro, const HardwareModel& hardware) {
   Machine machine = build_machine(hardware);
   if (!micro.spread) machine.launch_spread = Duration(0);
+  if (!micro.launched) machine.launch_graph = machine.launch_spread = Duration(0);
+  if (micro.units > 0) {
+    machine.ports.short_units = machine.ports.short_units * micro.units / machine.units;
+    machine.units = micro.units;
+  }
   const Duration shorter = simulate(chain_of(micro, kShortChain), machine).total;
   const Duration longer = simulate(chain_of(micro, kLongChain), machine).total;
   return to_microseconds(longer - shorter) / static_cast<double>((kLongChain - kShortChain) * micro.parts);

@@ -12,6 +12,7 @@
 #include "sim/io/input_error.h"
 #include "sim/units/integer.h"
 #include "workloads/strategies/blocks.h"
+#include "workloads/strategies/tiles.h"
 
 namespace moesim {
 namespace {
@@ -312,6 +313,28 @@ LoweredMicro shared_latency(const Bench& bench) {
   return chain(bench, bench.small("hops"), bench.device.constant(Hw::kSharedLatency), 1, 32);
 }
 
+// A tile of a grouped product on each of so many CTAs of some units (harness/torch/unit_shares.py).
+LoweredMicro tile_shares(const Bench& bench) {
+  TileShape tile;
+  tile.block_n = bench.small("block_n");
+  tile.block_k = bench.small("block_k");
+  tile.buffers = bench.small("stages") - 1;
+  tile.triton = true;
+  const std::int64_t units = bench.small("units"), ctas = units * bench.small("ctas");
+  const WeightFormat bf16{Dtype::kBf16};
+  const Product product{"tiles", "gemm1", ctas * tile.block_n, bench.small("k"), bf16, bf16};
+  if (tile.buffers < 1 || units > static_cast<std::int64_t>(bench.device.units())) {
+    return LeftOut{"fewer than two stages, or more units than the device has"};
+  }
+  const LaunchShape shape{tile.warps * kWarp, triton_registers(bench.device, product, tile),
+                          tile_shared_bytes(tile, bf16, bf16)};
+  MicroKernel micro =
+      bench.kernel(tile_item(bench.device, product, tile, issued_rows(bench.device, product, tile, 1), 1), ctas, shape);
+  micro.units = units;
+  micro.launched = false;
+  return micro;
+}
+
 using Lower = std::function<LoweredMicro(const Bench&)>;
 
 const std::map<std::string, Lower>& benchmarks() {
@@ -339,6 +362,7 @@ const std::map<std::string, Lower>& benchmarks() {
       {"convert", convert},
       {"barrier", barrier},
       {"shared_latency", shared_latency},
+      {"tile_shares", tile_shares},
       {"atomic_latency", because("atomics are not modelled")},
       {"eager_launch", because("the host's time is not part of a plan")},
       {"mm_bf16", because("a library's choice of kernel is not modelled")},

@@ -21,6 +21,8 @@ struct MicroKernel {
   bool warm = false;       // each launch reads the same bytes; else bytes of its own
   bool spread = true;      // false: code that touches nothing pays nothing for being on all units
   std::int64_t parts = 1;  // the row's time is that of one of so many (hops of a chain)
+  std::int64_t units = 0;  // that take part, of those behind each kind of port alike; 0: all
+  bool launched = true;    // false: the row's time is from its first CTA's start
 };
 
 // Why a row has no place in the comparison.

@@ -61,6 +61,19 @@ ChannelSolver::ChannelSolver(const Machine& machine) {
     peak_.push_back(channel.peak.value());
     knee_.push_back(channel.knee);
   }
+  const Channel& memory = machine.channels.back();
+  advantage_ = machine.ports.advantage;
+  queue_factor_ = factor(channels() - 1, machine.ports.queue.as_double() /
+                                             (memory.peak.value() * std::max(to_seconds(memory.latency), kLeastStep)));
+}
+
+ChannelArray ChannelSolver::factors_of(const FlowClass& flow, const ChannelArray& factors) const {
+  ChannelArray seen = factors;
+  if (flow.short_port) {
+    double& memory = seen[channels() - 1];
+    memory = std::max(std::min(memory, queue_factor_), memory / advantage_);
+  }
+  return seen;
 }
 
 double ChannelSolver::factor(std::size_t channel, double t) const {
@@ -78,9 +91,7 @@ bool ChannelSolver::newton(std::span<const ActiveFlow> flows, ChannelArray& fact
     ChannelArray load{};
     for (std::size_t i = 0; i < flows.size(); ++i) {
       const FlowClass& flow = *flows[i].flow;
-      double by_latency = flow.serial;
-      for (std::size_t j = 0; j < n; ++j) by_latency += flow.hop[j] + flow.queue[j] * (factors[j] - 1);
-      by_latency /= flow.stages;
+      const double by_latency = latency(flow, flow.short_port ? factors_of(flow, factors) : factors) / flow.stages;
       const double time = std::max({by_latency, flow.floor, kLeastStep});
       const double rate = flows[i].items / time;
       // By how much it falls with the latencies: not at all at the floor.
@@ -98,9 +109,13 @@ bool ChannelSolver::newton(std::span<const ActiveFlow> flows, ChannelArray& fact
     std::array<ChannelArray, kMaxChannels> slope{};  // of excess i by t_j
     for (std::size_t f = 0; f < flows.size(); ++f) {
       if (rates_[f] == 0) continue;
+      const FlowClass& flow = *flows[f].flow;
+      ChannelArray seen = flow.queue;  // by which its latency rises with each factor
+      if (flow.short_port && factors[n - 1] > queue_factor_) {
+        seen[n - 1] *= factors[n - 1] / advantage_ > queue_factor_ ? 1 / advantage_ : 0;
+      }
       for (std::size_t i = 0; i < n; ++i) {
-        for (std::size_t j = 0; j < n; ++j)
-          slope[i][j] -= rates_[f] * flows[f].flow->bytes[i] * flows[f].flow->queue[j];
+        for (std::size_t j = 0; j < n; ++j) slope[i][j] -= rates_[f] * flow.bytes[i] * seen[j];
       }
     }
     ChannelArray factor_by_t{};
@@ -137,7 +152,9 @@ void ChannelSolver::nested(std::size_t channel, std::span<const ActiveFlow> flow
     factors[channel] = factor(channel, value);
     nested(channel + 1, flows, factors, t);
     double load = 0;
-    for (const ActiveFlow& f : flows) load += f.items * f.flow->bytes[channel] / step_time(*f.flow, factors);
+    for (const ActiveFlow& f : flows) {
+      load += f.items * f.flow->bytes[channel] / step_time(*f.flow, factors_of(*f.flow, factors));
+    }
     return factors[channel] * load / peak_[channel] - value;
   };
   double low = 0, high = 1;
@@ -177,7 +194,9 @@ void ChannelSolver::solve(std::span<const ActiveFlow> flows, std::span<double> s
     factors.fill(1);
     nested(0, flows, factors, t);
   }
-  for (std::size_t i = 0; i < flows.size(); ++i) step_times[i] = step_time(*flows[i].flow, factors);
+  for (std::size_t i = 0; i < flows.size(); ++i) {
+    step_times[i] = step_time(*flows[i].flow, factors_of(*flows[i].flow, factors));
+  }
 }
 
 }  // namespace moesim

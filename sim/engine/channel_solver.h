@@ -24,12 +24,13 @@ using ChannelArray = std::array<double, kMaxChannels>;
 
 // One step of one item of the class.
 struct FlowClass {
-  ChannelArray bytes{};  // load on each channel
-  ChannelArray hop{};    // seconds: share of the step's bytes served by channel j times its unloaded latency
-  ChannelArray queue{};  // seconds: share of the step's bytes that pass channel j times its unloaded latency
-  double serial = 0;     // seconds: dependent chain after the data are there
-  double stages = 1;     // steps in flight
-  double floor = 0;      // seconds: least step time (serial chain, load issue, pipes)
+  ChannelArray bytes{};     // load on each channel
+  ChannelArray hop{};       // seconds: share of the step's bytes served by channel j times its unloaded latency
+  ChannelArray queue{};     // seconds: share of the step's bytes that pass channel j times its unloaded latency
+  double serial = 0;        // seconds: dependent chain after the data are there
+  double stages = 1;        // steps in flight
+  double floor = 0;         // seconds: least step time (serial chain, load issue, pipes)
+  bool short_port = false;  // its items lie on units behind short ports (machine.h)
   friend bool operator==(const FlowClass&, const FlowClass&) = default;
 };
 
@@ -43,6 +44,10 @@ class ChannelSolver {
   explicit ChannelSolver(const Machine& machine);
   [[nodiscard]] std::size_t channels() const { return peak_.size(); }
 
+  // The latency factors that items of this class see where those behind the other ports see `factors`: of the memory at
+  // most what its own queues make, but at least what its port's share comes to.
+  [[nodiscard]] ChannelArray factors_of(const FlowClass& flow, const ChannelArray& factors) const;
+
   // Fills step_times (seconds, one per flow, > 0) and the latency factors f_j. `t`: where to start (any values >= 0;
   // those of a like state save steps), and the solution.
   void solve(std::span<const ActiveFlow> flows, std::span<double> step_times, ChannelArray& factors, ChannelArray& t);
@@ -53,6 +58,8 @@ class ChannelSolver {
   void nested(std::size_t channel, std::span<const ActiveFlow> flows, ChannelArray& factors, ChannelArray& t) const;
   std::vector<double> rates_;
   std::vector<double> peak_, knee_;
+  double queue_factor_ = 1;  // of the memory when its own queues are full
+  double advantage_ = 1;
 };
 
 // Seconds of one step when channel j's latencies are factors[j] times the unloaded ones.

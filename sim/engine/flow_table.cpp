@@ -71,7 +71,8 @@ void FlowTable::solve() {
     for (std::size_t i = 0; i < active_.size(); ++i) {
       const FlowRecord& record = records_[active_[i]];
       memo.rates[i] = 1 / (record.steps * step_times_[i]);
-      memo.blames[i] = blame_shares(physics_[record.physics], record.flow.floor, memo.factors, solver_.channels());
+      memo.blames[i] = blame_shares(physics_[record.physics], record.flow.floor,
+                                    solver_.factors_of(record.flow, memo.factors), solver_.channels());
     }
   }
   solved_ = &memo;

@@ -19,7 +19,8 @@ struct FlowKey {
   std::uint32_t item_class = 0;
   std::int64_t level = 1;  // items that share a unit's pipes
   MissSteps misses{};
-  bool reread = false;  // the region had been read before
+  bool reread = false;      // the region had been read before
+  bool short_port = false;  // on units behind short ports
   friend bool operator==(const FlowKey&, const FlowKey&) = default;
 };
 

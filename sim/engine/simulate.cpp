@@ -24,6 +24,9 @@ std::int64_t cohorts_per_wave(std::int64_t items, std::int64_t slots) {
   return items <= 256 * slots ? 8 : 4;
 }
 
+// Ports decide the tail of a kernel, which is a small part of one of so many waves (a 1 % change at most, for twice the events).
+constexpr std::int64_t kPortWaves = 12;
+
 // Ablation of the tail: items are cut into this many, or fewer in a kernel of so many waves that its tail is short.
 constexpr double kTailCuts = 32;
 constexpr double kTailWaves = 256;
@@ -52,6 +55,15 @@ struct Cohort {
   std::int64_t flow_start = 0;  // until the wait is over: the end of prologue_before
 };
 
+// The units behind the usual ports and those behind short ones, and what a kernel has there.
+struct Lane {
+  std::int64_t units = 0;
+  std::int64_t slots = 0;
+  std::int64_t resident = 0;
+  std::int64_t flowing = 0;
+};
+constexpr std::size_t kUsual = 0, kShort = 1;
+
 struct KernelState {
   std::size_t next_group = 0;
   std::int64_t started_in_group = 0;
@@ -60,6 +72,7 @@ struct KernelState {
   std::int64_t unfinished = 0;  // items whose epilogue is not done
   std::int64_t resident = 0;    // items that hold a slot
   std::int64_t slots = 0;       // on an empty machine
+  std::array<Lane, 2> lanes;    // all is in the first unless so much is in flight that ports matter
   std::int64_t quantum = 1;     // items of a cohort at most
   std::int64_t cuts = 1;        // pieces of an item that count as items of their own
   std::int64_t flowing = 0;     // items in their K-steps
@@ -102,7 +115,12 @@ class Engine {
   void start_items();
   bool start_some(std::uint32_t k);
   [[nodiscard]] std::int64_t free_slots(std::uint32_t k) const;
-  void start_cohort(std::uint32_t k, std::int64_t first_item, std::int64_t items, std::int64_t level,
+  [[nodiscard]] bool fills_queues(std::uint32_t k) const;
+  [[nodiscard]] Lane& lane_of(std::uint32_t flow) {
+    const FlowKey& key = flows_[flow].key;
+    return states_[key.kernel].lanes[key.short_port ? kShort : kUsual];
+  }
+  void start_cohort(std::uint32_t k, std::int64_t first_item, std::int64_t items, std::int64_t level, bool short_port,
                     double start_share);
   std::uint32_t flow_for(const FlowKey& key);
   void schedule_flow(std::uint32_t cohort);
@@ -169,6 +187,11 @@ Engine::Engine(const ExecutionPlan& plan, const Machine& machine, const Simulate
     }
     s.unfinished = s.remaining;
     const std::int64_t wave = std::min(s.slots, s.remaining);
+    s.lanes[kUsual] = {machine.units, s.slots};
+    if (fills_queues(k)) {
+      const std::int64_t units = machine.ports.short_units, each = s.slots / machine.units;
+      s.lanes = {Lane{machine.units - units, (machine.units - units) * each}, Lane{units, units * each}};
+    }
     const std::int64_t cohorts = cohorts_per_wave(s.remaining, s.slots);
     s.quantum = std::max(kernel(k).gang, (wave + cohorts - 1) / cohorts / kernel(k).gang * kernel(k).gang);
     s.result.items = s.remaining;
@@ -203,6 +226,18 @@ std::vector<std::vector<std::uint32_t>> Engine::leave_out_helpers() {
     states_[k].done = without_.has(Effect::kHelpers) && kernel(k).helper;
   }
   return predecessors;
+}
+
+// Kernel k may have more in flight than the memory's own queues hold. Clusters, whose places are not modelled, never do.
+bool Engine::fills_queues(std::uint32_t k) const {
+  const KernelState& s = states_[k];
+  if (machine_.ports.short_units == 0 || without_.has(Effect::kInFlight)) return false;
+  if (kernel(k).gang > 1 || s.slots % machine_.units != 0 || s.remaining > kPortWaves * s.slots) return false;
+  double most = 0;  // bytes of an item
+  for (const ItemClass& c : kernel(k).classes) {
+    most = std::max(most, c.read.as_double() * std::min(1.0, c.stages / static_cast<double>(c.steps)));
+  }
+  return most * static_cast<double>(std::min(s.slots, s.remaining)) > machine_.ports.queue.as_double();
 }
 
 // Pushes the launch of k when its predecessors allow it.
@@ -290,20 +325,34 @@ bool Engine::start_some(std::uint32_t k) {
   items -= items % gang;
   if (items <= 0) return false;
 
+  // The next item goes to the emptiest units that hold one more.
+  const Lane &usual = s.lanes[kUsual], &behind_short = s.lanes[kShort];
+  const bool short_port =
+      behind_short.resident < behind_short.slots &&
+      (usual.resident == usual.slots || behind_short.resident * usual.units < usual.resident * behind_short.units);
+  const Lane& lane = short_port ? behind_short : usual;
+  std::int64_t wave = std::min(s.slots, s.resident + s.remaining);
+  if (behind_short.units > 0) {
+    const std::int64_t part = std::max<std::int64_t>(1, items * lane.units / machine_.units);
+    items = std::min(part, lane.slots - lane.resident);
+    wave = s.started < s.slots ? std::max(lane.resident + items, wave * lane.units / machine_.units)
+                               : std::min(lane.slots, lane.resident + s.remaining);
+  }
+
   const double start_share = static_cast<double>(s.started_in_group) / static_cast<double>(group_items);
-  const std::int64_t wave = std::min(s.slots, s.resident + s.remaining);
-  const std::int64_t even = wave / machine_.units;
+  const std::int64_t even = wave / lane.units;
   // Items of the last, partly filled wave that lie on fuller units share these units' pipes with one item more.
-  const std::int64_t fuller = items_on_fuller_units(machine_.units, wave, s.resident, items);
+  const std::int64_t fuller = items_on_fuller_units(lane.units, wave, lane.resident, items);
   if (s.started_in_group == 0) {
     s.group_begin = caches_.positions();
     // A region that several groups write in turn is one region, front to back.
     const bool goes_on = s.next_group > 0 && group.write_region == kernel(k).groups[s.next_group - 1].write_region;
     if (!goes_on) s.write_begin = s.group_begin;
   }
-  if (fuller > 0) start_cohort(k, s.started_in_group, fuller, even + 1, start_share);
+  if (fuller > 0) start_cohort(k, s.started_in_group, fuller, even + 1, short_port, start_share);
   if (items > fuller) {
-    start_cohort(k, s.started_in_group + fuller, items - fuller, std::max<std::int64_t>(1, even), start_share);
+    start_cohort(k, s.started_in_group + fuller, items - fuller, std::max<std::int64_t>(1, even), short_port,
+                 start_share);
   }
 
   s.started_in_group += items;
@@ -320,7 +369,7 @@ bool Engine::start_some(std::uint32_t k) {
 }
 
 void Engine::start_cohort(std::uint32_t k, std::int64_t first_item, std::int64_t items, std::int64_t level,
-                          double start_share) {
+                          bool short_port, double start_share) {
   KernelState& s = states_[k];
   const Kernel& kern = kernel(k);
   const ItemGroup& group = kern.groups[s.next_group];
@@ -332,6 +381,7 @@ void Engine::start_cohort(std::uint32_t k, std::int64_t first_item, std::int64_t
   key.kernel = k;
   key.item_class = group.item_class;
   key.level = level;
+  key.short_port = short_port;
   const auto cuts = static_cast<double>(s.cuts);
   const double all = static_cast<double>(items) / cuts;
   const double read = c.read.as_double() * all;
@@ -387,6 +437,7 @@ void Engine::start_cohort(std::uint32_t k, std::int64_t first_item, std::int64_t
   const auto dispatched = static_cast<std::int64_t>(std::llround(start));
   if (s.started == 0) s.result.start = TimePoint(dispatched);
   s.resident += items;
+  lane_of(cohort.flow).resident += items;
   ++result_.cohorts;
   blame_stale_ = true;
 
@@ -435,8 +486,8 @@ std::uint32_t Engine::flow_for(const FlowKey& key) {
     if (flows_[i].key == key) return i;
   }
   const ItemClass& item = kernel(key.kernel).classes[key.item_class];
-  const FlowPhysics physics =
-      make_physics(machine_, item, key.misses, key.reread, static_cast<double>(s.cuts), without_);
+  FlowPhysics physics = make_physics(machine_, item, key.misses, key.reread, static_cast<double>(s.cuts), without_);
+  physics.flow.short_port = key.short_port;
   s.flows.push_back(flows_.add_record(key, physics));
   return s.flows.back();
 }
@@ -447,6 +498,7 @@ void Engine::flow_start(std::uint32_t index) {
   FlowRecord& record = flows_[cohort.flow];
   s.delayed -= cohort.items;
   s.flowing += cohort.items;
+  lane_of(cohort.flow).flowing += cohort.items;
   flows_.start(cohort.flow, cohort.items);
   rates_stale_ = true;
   if (recorder_) recorder_->flow_started(index, cohort.flow, now_);
@@ -476,11 +528,13 @@ void Engine::flow_end(FlowRecord& record) {
   KernelState& s = states_[cohort.kernel];
   record.items -= cohort.items;
   s.flowing -= cohort.items;
+  lane_of(cohort.flow).flowing -= cohort.items;
   if (recorder_) recorder_->drained(done.cohort, cohort.flow, now_);
   rates_stale_ = true;
   const Schedule& schedule = kernel(cohort.kernel).schedule;
   if (schedule.kind == Schedule::Kind::kPersistent && schedule.look_ahead > 0) {
     s.resident -= cohort.items;  // the next item's loads are under way while this one stores
+    lane_of(cohort.flow).resident -= cohort.items;
   }
   if (cohort.epilogue > 0) {
     s.delayed += cohort.items;
@@ -496,7 +550,10 @@ void Engine::items_end(std::uint32_t index) {
   KernelState& s = states_[k];
   if (cohort.epilogue > 0) s.delayed -= cohort.items;
   const Schedule& schedule = kernel(k).schedule;
-  if (!(schedule.kind == Schedule::Kind::kPersistent && schedule.look_ahead > 0)) s.resident -= cohort.items;
+  if (!(schedule.kind == Schedule::Kind::kPersistent && schedule.look_ahead > 0)) {
+    s.resident -= cohort.items;
+    lane_of(cohort.flow).resident -= cohort.items;
+  }
   if (recorder_) recorder_->ended(index, now_);
   s.unfinished -= cohort.items;
   blame_stale_ = true;
@@ -543,7 +600,8 @@ void Engine::resolve_rates() {
     for (const std::uint32_t other : running_) {
       if (other != k) others += static_cast<double>(states_[other].flowing);
     }
-    const std::int64_t spread = (states_[k].flowing + machine_.units - 1) / machine_.units;
+    const Lane& lane = states_[k].lanes[record.key.short_port ? kShort : kUsual];
+    const std::int64_t spread = (lane.flowing + lane.units - 1) / lane.units;
     return static_cast<double>(std::min(record.key.level, spread)) + others / static_cast<double>(machine_.units);
   });
 }

@@ -11,6 +11,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "hwmodels/build_machine.h"
 #include "hwmodels/loader.h"
 #include "hwmodels/schema.h"
 #include "hwmodels/uncertainty.h"
@@ -143,7 +144,7 @@ TEST(ParseHardware, optional_constants_may_be_absent_and_required_ones_may_not) 
     for (const HwEntry& entry : hw_schema()) {
       if (entry.presence(grid) == Presence::kUnknown) continue;
       const DeviceText text = DeviceText(grid).remove(entry.path);
-      if (entry.presence(grid) == Presence::kRequired) {
+      if (entry.presence(grid) != Presence::kOptional) {
         const std::string path = entry.path, group = path.substr(0, path.find('.'));
         const InputProblem problem = problem_of(text);
         // A group of one constant is gone with it.
@@ -215,6 +216,22 @@ TEST(ParseHardware, uncertainty_is_a_share_of_the_value) {
   for (const char* wrong : {"-0.1", "0.95", "\"5 %\""}) {
     EXPECT_EQ(problem_of(with(wrong)).where, "/hbm/knee/uncertainty") << wrong;
   }
+}
+
+TEST(ParseHardware, ports_are_known_in_full_or_not_at_all) {
+  DeviceText text;
+  text.set("port.units", DeviceText::constant("6")).set("port.short_units", DeviceText::constant("4"));
+  text.set("port.queue", DeviceText::constant("\"12 MB\"")).remove("port.units_on_short");
+  const InputProblem problem = problem_of(text);
+  EXPECT_EQ(problem.where, "/port");
+  EXPECT_THAT(problem.expected, HasSubstr("units_on_short"));
+
+  text.set("port.units_on_short", DeviceText::constant("4"));
+  const Ports ports = build_machine(parse_hardware(text.str(), "test.json")).ports;
+  EXPECT_EQ(ports.short_units, 4);
+  EXPECT_EQ(ports.advantage, 1.5);
+  EXPECT_EQ(ports.queue, Bytes(12'000'000));
+  EXPECT_EQ(problem_of(text.set("port.short_units", DeviceText::constant("7"))).where, "/port/short_units/value");
 }
 
 TEST(ParseHardware, duplicate_key_is_refused) {

@@ -72,6 +72,12 @@ TEST(Micro, CudaSet) {
                                      {"shared_latency", {1, 10}}});
 }
 
+// How units share the memory, and a unit its on-chip memory: tiles on 1 to 132 units.
+TEST(Micro, SharesOfUnits) {
+  const auto rows = read_micro_measurements(kMeasured + "h200-2026-11-30-shares/measurements.jsonl");
+  expect_within(evaluate_set(rows), {{"tile_shares", {26, 20}}});
+}
+
 TEST(Micro, MeasuredTimesDoNotEnterPredictions) {
   auto rows = read_micro_measurements(kMeasured + "h200-2026-11-29/micro.jsonl");
   const auto as_measured = rows;

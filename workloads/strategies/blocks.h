@@ -11,6 +11,9 @@
 
 namespace moesim {
 
+// On-chip memory of a unit passes 32 words of 4 bytes a clock (CUDA C++ programming guide, compute capability 5 and later).
+inline constexpr double kSharedBytesPerClock = 128;
+
 // Numbers of the device in the form in which item classes need them.
 class Device {
  public:

@@ -32,8 +32,6 @@ constexpr double kInputBits = 16;
 constexpr double kInputsAtATime = 256;  // of a row that a warp's registers hold
 constexpr double kWeightsPerConversion = 2;
 constexpr double kInputLoadBytes = 16, kInputLoadsTogether = 4;  // of a thread, ahead of the weights; then one by one
-// On-chip memory passes 32 words a clock.
-constexpr double kSharedBytesPerClock = 128;
 
 // Instructions of a warp beside products, as compiled for sm_90a: of a step (where it lies, its copies ahead), of a round and
 // of each four picks in it, and where inputs are taken from the cache as they lie, more of these (selected, converted).

@@ -76,6 +76,22 @@ bool warp_level(const Device& device, const TileShape& tile) {
   const auto async_rows = static_cast<std::int64_t>(device.constant(Hw::kMatrixAsyncRows));
   return async_rows <= kWarpLevelRows || beside_async(device, tile);
 }
+// How Triton lays out the warps of warp-level products, along rows and columns: twice as many along the longer side, as
+// long as each has a product of 16 x 8 of its own.
+std::pair<std::int64_t, std::int64_t> warps_of_tile(const TileShape& tile) {
+  constexpr std::int64_t kProductRows = 16, kProductColumns = 8;
+  const std::int64_t rows = std::max<std::int64_t>(1, tile.block_m / kProductRows);
+  const std::int64_t columns = std::max<std::int64_t>(1, tile.block_n / (2 * kProductColumns));
+  std::int64_t m = 1, n = 1;
+  while (m * n < tile.warps) {
+    if (rows / m >= columns / n && m < rows) {
+      m *= 2;
+    } else {
+      n *= 2;
+    }
+  }
+  return {m, n};
+}
 // Units with asynchronous instructions multiply fp8 only there: mma.sync on e4m3 compiles to F2FP.F16.E4M3.UNPACK of both
 // operands and HMMA.16816 on sm_90a and sm_100a, but to QMMA on sm_89 and sm_120a (CUDA 13.0).
 bool converts_fp8(const Device& device, const Product& product, const TileShape& tile) {
@@ -203,8 +219,17 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
 
   const double copied =
       block_k * (block_n * element_bytes(product.weights) + static_cast<double>(tile.block_m) * activation_element);
-  item.pipe_seconds[static_cast<std::size_t>(PipeKind::kLoadPort)] =
+  const double port_seconds =
       device.load_port_seconds((weight_bytes + item.resident_read.as_double()) / static_cast<double>(item.steps));
+  // Warps copy a step's tiles into on-chip memory, and each reads back the rows and columns that it multiplies.
+  double passed = 0;
+  if (!tile.bulk_copies && warp_level(device, tile)) {
+    const auto [m_warps, n_warps] = warps_of_tile(tile);
+    passed = copied + block_k * (static_cast<double>(m_warps) * block_n * element_bytes(product.weights) +
+                                 static_cast<double>(n_warps) * static_cast<double>(tile.block_m) * activation_element);
+  }
+  item.pipe_seconds[static_cast<std::size_t>(PipeKind::kLoadPort)] =
+      std::max(port_seconds, device.seconds(passed / kSharedBytesPerClock));
   item.load_latency = duration_from_seconds(device.constant(Hw::kAsyncCopyLatency));
   const double chain = block_k * (converted ? 2.0 : std::max(activation_element, 1.0)) / kBytesPerMatrixStep;
   double serial = device.constant(Hw::kSharedLatency) + device.constant(Hw::kBarrier);
@@ -228,7 +253,7 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
   if (tile.triton) {
     item.step_latency += item.step_issue;  // the same warps copy and multiply
     item.step_issue = Duration();
-    item.load_latency += duration_from_seconds(item.pipe_seconds[static_cast<std::size_t>(PipeKind::kLoadPort)]);
+    item.load_latency += duration_from_seconds(port_seconds);
   }
   if (converted && blocked) operands += item.pipe_seconds[static_cast<std::size_t>(PipeKind::kVector)];
   item.pipe_seconds[static_cast<std::size_t>(PipeKind::kMatrix)] += operands;

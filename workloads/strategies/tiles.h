@@ -14,8 +14,9 @@
 //   peak; fp8 operands of it are converted to 16 bits where asynchronous instructions exist (Hopper, Blackwell sm100)
 //   code        the instructions before the first copy and after the loop, one after another; not where a warp is there for
 //               the copies alone
-// Leaves out: bank conflicts, instructions of the loop that are neither copies nor products, what makes more than 200 KiB in
-// flight on a unit slower again (14 % at one token on an H200).
+//   on chip     a step's bytes pass a unit's on-chip memory (128 B a clock) as they are copied in and as warps of warp-level
+//               products read them: weights once for each row of warps, inputs once for each column of them
+// Leaves out: bank conflicts, instructions of the loop that are neither copies nor products.
 // Sources: published descriptions of Triton fused MoE (vLLM, SGLang), CUTLASS grouped GEMM, mma and wgmma timing (Hopper
 // microbenchmarks).
 #pragma once
