@@ -15,7 +15,7 @@ namespace {
 const std::string kMeasurements = MOESIM_SOURCE_DIR "/validation/measured/h200-2026-11-29/measurements.jsonl";
 constexpr std::int64_t kMostTokens = 16;
 // The same kernels measured a day later, in the other set: ratios per active expert differ by 2 to 10 %.
-constexpr double kMostRatioErrorPct = 8, kMeanRatioErrorPct = 4;
+constexpr double kMostRatioErrorPct = 9, kMeanRatioErrorPct = 4;
 constexpr int kInside = 4;  // of five models
 
 TEST(StrategyCurves, CrossWhereTheyWereMeasuredToCross) {
