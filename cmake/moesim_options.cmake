@@ -10,7 +10,7 @@ if(MOESIM_WERROR)
   target_compile_options(moesim_options INTERFACE -Werror)
 endif()
 if(MOESIM_SANITIZE)
-  # Null pointers end a program under the address sanitizer too; asked of each access, they are half of the compile time.
+  # Null pointers end a program under the address sanitizer too; asked of each access, they are a quarter of the compile time.
   target_compile_options(moesim_options INTERFACE
     -fsanitize=${MOESIM_SANITIZE} -fno-sanitize=null,alignment -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(moesim_options INTERFACE -fsanitize=${MOESIM_SANITIZE})

@@ -24,7 +24,7 @@ std::int64_t cohorts_per_wave(std::int64_t items, std::int64_t slots) {
   return items <= 256 * slots ? 8 : 4;
 }
 
-// Ports decide the tail of a kernel, which is a small part of one of so many waves (a 1 % change at most, for twice the events).
+// Ports decide the tail of a kernel, a small part of one of more waves than this: there they would only double the events.
 constexpr std::int64_t kPortWaves = 12;
 
 // Ablation of the tail: items are cut into this many, or fewer in a kernel of so many waves that its tail is short.
