@@ -47,6 +47,7 @@ Machine build_machine(const HardwareModel& hardware) {
                       {"memory", BytesPerSecond(highest_read_rate(hardware)),
                        duration_from_seconds(hardware[Hw::kHbmLatency]), hardware[Hw::kHbmKnee]}};
   machine.memory_write_weight = hardware[Hw::kHbmWriteWeight];
+  if (hardware.has(Hw::kHbmRoundSpread)) machine.round_spread = hardware[Hw::kHbmRoundSpread];
   machine.launch_stream = duration_from_seconds(hardware[Hw::kLaunchStream]);
   machine.launch_graph = duration_from_seconds(hardware[Hw::kLaunchGraph]);
   machine.launch_programmatic = duration_from_seconds(hardware[Hw::kLaunchProgrammatic]);

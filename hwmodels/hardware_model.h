@@ -30,6 +30,7 @@ enum class Hw : std::size_t {
   kHbmLatency,         // hbm.latency: unloaded, pointer chase
   kHbmKnee,            // hbm.knee: exponent p of the soft knee
   kHbmWriteWeight,     // hbm.write_weight: what a written byte costs beside as many reads, in read bytes
+  kHbmRoundSpread,     // hbm.round_spread: standard deviation of the time of a round of loads / its mean
   kLlcCapacity,        // llc.capacity: last-level cache, nominal
   kLlcUsefulFraction,  // llc.useful_fraction: share that repeated reads can use
   kLlcBandwidth,       // llc.bandwidth: highest achieved whole-chip read rate

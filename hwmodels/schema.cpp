@@ -50,6 +50,8 @@ constexpr std::array<HwEntry, kHwCount> kHwTable = {{
     entry(Hw::kHbmKnee, "hbm.knee", kDimensionless, 1, 64, kReal, kBoth, "exponent p of the memory's soft knee"),
     entry(Hw::kHbmWriteWeight, "hbm.write_weight", kDimensionless, 1, 10, kReal, kBoth,
           "what a written byte costs beside as many reads, in read bytes"),
+    entry(Hw::kHbmRoundSpread, "hbm.round_spread", kDimensionless, 0, 1, kReal, kParallelMay,
+          "standard deviation of the time of a round of loads, all that an item keeps in flight, beside its mean"),
     entry(Hw::kLlcCapacity, "llc.capacity", kBytes, 1e5, 1e11, kWhole, kParallel, "last-level cache, nominal"),
     entry(Hw::kLlcUsefulFraction, "llc.useful_fraction", kDimensionless, 0.01, 1, kReal, kParallel,
           "share of the last-level cache that repeated reads can use"),

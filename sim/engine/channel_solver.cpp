@@ -9,7 +9,6 @@ namespace moesim {
 namespace {
 
 constexpr double kHighestT = 1e9;     // more bytes in flight than any machine holds
-constexpr double kFarAbove = 1e4;     // t above which t^p may be too large for a double
 constexpr double kTolerance = 1e-7;   // of t
 constexpr double kLeastStep = 1e-15;  // seconds; a step of nothing still ends
 constexpr int kWarmSteps = 6;         // from the last solution; then once more from nothing
@@ -18,6 +17,10 @@ constexpr double kFar = 0.05;  // of t
 constexpr int kFullSteps = 10;
 constexpr double kBracketTolerance = 1e-9;  // of t, where Newton's method cycled
 constexpr int kBracketSteps = 60;
+
+// x^p and x^(1/p), the common ones without pow().
+double raised(double x, double p) { return p == 2 ? x * x : p == 3 ? x * x * x : std::pow(x, p); }
+double root(double x, double p) { return p == 2 ? std::sqrt(x) : p == 3 ? std::cbrt(x) : std::pow(x, 1 / p); }
 
 double latency(const FlowClass& flow, const ChannelArray& factors) {
   double sum = flow.serial;
@@ -63,8 +66,8 @@ ChannelSolver::ChannelSolver(const Machine& machine) {
   }
   const Channel& memory = machine.channels.back();
   advantage_ = machine.ports.advantage;
-  queue_factor_ = factor(channels() - 1, machine.ports.queue.as_double() /
-                                             (memory.peak.value() * std::max(to_seconds(memory.latency), kLeastStep)));
+  const double unloaded = memory.peak.value() * std::max(to_seconds(memory.latency), kLeastStep);
+  queue_factor_ = knee(channels() - 1, machine.ports.queue.as_double() / unloaded).factor;
 }
 
 ChannelArray ChannelSolver::factors_of(const FlowClass& flow, const ChannelArray& factors) const {
@@ -76,10 +79,16 @@ ChannelArray ChannelSolver::factors_of(const FlowClass& flow, const ChannelArray
   return seen;
 }
 
-double ChannelSolver::factor(std::size_t channel, double t) const {
+// Powers of the small t^p or t^-p alone: any t is in range. Three powers of a knee come from two.
+ChannelSolver::Knee ChannelSolver::knee(std::size_t channel, double t) const {
   const double p = knee_[channel];
-  if (t > kFarAbove) return t * std::pow(1 + std::pow(t, -p), 1 / p);
-  return p == 2 ? std::sqrt(1 + t * t) : std::pow(1 + std::pow(t, p), 1 / p);
+  if (t == 0) return {1, p > 1 ? 0.0 : 1.0};
+  if (t <= 1) {
+    const double power = raised(t, p), factor = root(1 + power, p);
+    return {factor, power * factor / (t * (1 + power))};
+  }
+  const double power = raised(1 / t, p), use = root(1 + power, p);
+  return {t * use, use / (1 + power)};
 }
 
 bool ChannelSolver::newton(std::span<const ActiveFlow> flows, ChannelArray& factors, ChannelArray& t, int steps) {
@@ -87,7 +96,12 @@ bool ChannelSolver::newton(std::span<const ActiveFlow> flows, ChannelArray& fact
   factors.fill(1);
   rates_.resize(flows.size());
   for (int step = 0; step < steps; ++step) {
-    for (std::size_t j = 0; j < n; ++j) factors[j] = factor(j, t[j]);
+    ChannelArray factor_by_t{};
+    for (std::size_t j = 0; j < n; ++j) {
+      const Knee at = knee(j, t[j]);
+      factors[j] = at.factor;
+      factor_by_t[j] = at.slope;
+    }
     ChannelArray load{};
     for (std::size_t i = 0; i < flows.size(); ++i) {
       const FlowClass& flow = *flows[i].flow;
@@ -118,11 +132,6 @@ bool ChannelSolver::newton(std::span<const ActiveFlow> flows, ChannelArray& fact
         for (std::size_t j = 0; j < n; ++j) slope[i][j] -= rates_[f] * flow.bytes[i] * seen[j];
       }
     }
-    ChannelArray factor_by_t{};
-    for (std::size_t j = 0; j < n; ++j) {
-      const double use = t[j] / factors[j];
-      factor_by_t[j] = knee_[j] == 2 ? use : std::pow(use, knee_[j] - 1);
-    }
     for (std::size_t i = 0; i < n; ++i) {
       for (std::size_t j = 0; j < n; ++j) slope[i][j] *= factors[i] / peak_[i] * factor_by_t[j];
       slope[i][i] += factor_by_t[i] * load[i] / peak_[i] - 1;
@@ -149,7 +158,7 @@ void ChannelSolver::nested(std::size_t channel, std::span<const ActiveFlow> flow
   if (channel == channels()) return;
   const auto excess = [&](double value) {
     t[channel] = value;
-    factors[channel] = factor(channel, value);
+    factors[channel] = knee(channel, value).factor;
     nested(channel + 1, flows, factors, t);
     double load = 0;
     for (const ActiveFlow& f : flows) {
@@ -183,11 +192,37 @@ void ChannelSolver::nested(std::size_t channel, std::span<const ActiveFlow> flow
   }
 }
 
+ChannelArray ChannelSolver::start(std::span<const ActiveFlow> flows) const {
+  const std::size_t n = channels();
+  ChannelArray unloaded{}, t{};
+  unloaded.fill(1);
+  for (const ActiveFlow& f : flows) {
+    const double rate = f.items / step_time(*f.flow, unloaded);
+    for (std::size_t j = 0; j < n; ++j) t[j] += rate * f.flow->bytes[j] / peak_[j];
+  }
+  const std::size_t busiest =
+      static_cast<std::size_t>(std::max_element(t.begin(), t.begin() + static_cast<std::ptrdiff_t>(n)) - t.begin());
+  const double over = t[busiest];
+  if (over <= 1) return t;
+  // Every step longer by so much: what the queue of the busiest channel must add, by shares of its load.
+  double factor = 1;
+  for (const ActiveFlow& f : flows) {
+    if (f.flow->queue[busiest] == 0) continue;
+    const double time = step_time(*f.flow, unloaded);
+    const double share = f.items / time * f.flow->bytes[busiest] / (peak_[busiest] * over);
+    factor += share * (over * time * f.flow->stages - latency(*f.flow, unloaded)) / f.flow->queue[busiest];
+  }
+  for (std::size_t j = 0; j < n; ++j) t[j] /= over;
+  t[busiest] = factor;
+  return t;
+}
+
 void ChannelSolver::solve(std::span<const ActiveFlow> flows, std::span<double> step_times, ChannelArray& factors,
                           ChannelArray& t) {
-  bool solved = newton(flows, factors, t, kWarmSteps);
+  const bool warm = std::any_of(t.begin(), t.end(), [](double value) { return value > 0; });
+  bool solved = warm && newton(flows, factors, t, kWarmSteps);
   if (!solved) {
-    t.fill(0);
+    t = start(flows);
     solved = newton(flows, factors, t, kNewtonSteps);
   }
   if (!solved) {

@@ -27,6 +27,7 @@ struct FlowClass {
   ChannelArray bytes{};     // load on each channel
   ChannelArray hop{};       // seconds: share of the step's bytes served by channel j times its unloaded latency
   ChannelArray queue{};     // seconds: share of the step's bytes that pass channel j times its unloaded latency
+  double memory_share = 0;  // of the step's bytes read from memory, in [0, 1]
   double serial = 0;        // seconds: dependent chain after the data are there
   double stages = 1;        // steps in flight
   double floor = 0;         // seconds: least step time (serial chain, load issue, pipes)
@@ -48,12 +49,19 @@ class ChannelSolver {
   // most what its own queues make, but at least what its port's share comes to.
   [[nodiscard]] ChannelArray factors_of(const FlowClass& flow, const ChannelArray& factors) const;
 
-  // Fills step_times (seconds, one per flow, > 0) and the latency factors f_j. `t`: where to start (any values >= 0;
-  // those of a like state save steps), and the solution.
+  // Fills step_times (seconds, one per flow, > 0) and the latency factors f_j. `t`: where to start (values >= 0: the
+  // solution of a like state saves steps; zeros: none known), and the solution.
   void solve(std::span<const ActiveFlow> flows, std::span<double> step_times, ChannelArray& factors, ChannelArray& t);
 
  private:
-  [[nodiscard]] double factor(std::size_t channel, double t) const;
+  struct Knee {
+    double factor;  // f = (1 + t^p)^(1/p)
+    double slope;   // df / dt = u^(p-1)
+  };
+  [[nodiscard]] Knee knee(std::size_t channel, double t) const;
+  // Of the loads without queues where the busiest channel can carry them; where it cannot, that channel's queue alone
+  // slows all steps down to its peak.
+  [[nodiscard]] ChannelArray start(std::span<const ActiveFlow> flows) const;
   [[nodiscard]] bool newton(std::span<const ActiveFlow> flows, ChannelArray& factors, ChannelArray& t, int steps);
   void nested(std::size_t channel, std::span<const ActiveFlow> flows, ChannelArray& factors, ChannelArray& t) const;
   std::vector<double> rates_;

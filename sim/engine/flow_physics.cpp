@@ -64,6 +64,7 @@ FlowPhysics make_physics(const Machine& machine, const ItemClass& item, const Mi
   const double read_weight = without.has(Effect::kByteWeight) ? 1 : item.read_weight;
   const ChannelArray reaching = bytes_reaching(machine, item, misses);
   const double all = reaching[0];
+  if (all > 0) flow.memory_share = reaching[memory] / all;
   for (std::size_t j = 0; j <= memory; ++j) {
     const double beyond = j < memory ? reaching[j + 1] : 0;  // goes on to the next level
     flow.bytes[j] = j < memory ? reaching[j] + machine.caches[j].fill_weight * beyond : reaching[j] * read_weight;

@@ -43,6 +43,22 @@ void Recorder::merged(std::uint32_t into, std::uint32_t cohort) {
   pieces_[into].insert(pieces_[into].end(), pieces_[cohort].begin(), pieces_[cohort].end());
 }
 
+void Recorder::split(std::uint32_t cohort, std::uint32_t off, std::int64_t items) {
+  std::vector<Piece>& taken = grown(pieces_, off, {});
+  std::vector<Piece>& left = pieces_[cohort];
+  taken.clear();
+  while (items > 0) {
+    taken.push_back(left.back());
+    Span& from = left.back().span;
+    Span& to = taken.back().span;
+    to.items = std::min(items, from.items);
+    from.items -= to.items;
+    to.first_item += from.items;
+    items -= to.items;
+    if (from.items == 0) left.pop_back();
+  }
+}
+
 void Recorder::drained(std::uint32_t cohort, std::uint32_t record, std::int64_t at) {
   for (Piece& piece : pieces_[cohort]) {
     piece.span.drain = TimePoint(at);

@@ -28,6 +28,7 @@ class Recorder {
   void released(std::uint32_t cohort, std::int64_t at);                               // the wait is over
   void flow_started(std::uint32_t cohort, std::uint32_t record, std::int64_t at);
   void merged(std::uint32_t into, std::uint32_t cohort);
+  void split(std::uint32_t cohort, std::uint32_t off, std::int64_t items);  // so many of its items become a cohort
   void drained(std::uint32_t cohort, std::uint32_t record, std::int64_t at);
   void ended(std::uint32_t cohort, std::int64_t at);
 

@@ -7,6 +7,7 @@
 
 #include "sim/engine/blame_meter.h"
 #include "sim/engine/cache.h"
+#include "sim/engine/end_spread.h"
 #include "sim/engine/event_queue.h"
 #include "sim/engine/flow_table.h"
 #include "sim/engine/recorder.h"
@@ -30,6 +31,9 @@ constexpr std::int64_t kPortWaves = 12;
 // Ablation of the tail: items are cut into this many, or fewer in a kernel of so many waves that its tail is short.
 constexpr double kTailCuts = 32;
 constexpr double kTailWaves = 256;
+
+// Ends of items whose slots have long lost their step lie all over an item's time: sqrt(1 / 12) of it.
+constexpr double kMostSpread = 0.2887;
 
 // Cohorts of different classes that end within a window of each other end together, in its middle: some a little early,
 // some a little late, so that classes that hardly differ do not splinter the cohorts. The window is a share of an
@@ -84,6 +88,7 @@ struct KernelState {
   bool ready_pushed = false;
   bool wait_over = false;
   bool done = false;
+  EndSpread end_spread;
   CacheHierarchy::Positions group_begin{};     // where the group in progress began
   CacheHierarchy::Positions write_begin{};     // and the region that it writes
   std::vector<std::int64_t> group_unfinished;  // only with item dependencies
@@ -123,8 +128,12 @@ class Engine {
   void start_cohort(std::uint32_t k, std::int64_t first_item, std::int64_t items, std::int64_t level, bool short_port,
                     double start_share);
   std::uint32_t flow_for(const FlowKey& key);
+  std::uint32_t take_cohort();
   void schedule_flow(std::uint32_t cohort);
   void flow_start(std::uint32_t cohort);
+  [[nodiscard]] double spread_of(const FlowRecord& record) const;
+  void queue_end(FlowRecord& record, std::uint32_t cohort, double finish);
+  void queue_last_ends(FlowRecord& record, std::uint32_t cohort, double finish);
   void flow_end(FlowRecord& record);
   void items_end(std::uint32_t cohort);
   void group_progress(std::uint32_t k, std::uint32_t group, std::int64_t items);
@@ -397,16 +406,8 @@ void Engine::start_cohort(std::uint32_t k, std::int64_t first_item, std::int64_t
   s.written += written;
   if (group.write_region) caches_.write(written);
 
-  std::uint32_t index = 0;
-  if (free_cohorts_.empty()) {
-    index = static_cast<std::uint32_t>(cohorts_.size());
-    cohorts_.emplace_back();
-  } else {
-    index = free_cohorts_.back();
-    free_cohorts_.pop_back();
-  }
+  const std::uint32_t index = take_cohort();
   Cohort& cohort = cohorts_[index];
-  cohort = {};
   cohort.kernel = k;
   cohort.group = static_cast<std::uint32_t>(s.next_group);
   cohort.items = items;
@@ -459,6 +460,17 @@ void Engine::start_cohort(std::uint32_t k, std::int64_t first_item, std::int64_t
   }
 }
 
+std::uint32_t Engine::take_cohort() {
+  if (free_cohorts_.empty()) {
+    cohorts_.emplace_back();
+    return static_cast<std::uint32_t>(cohorts_.size() - 1);
+  }
+  const std::uint32_t index = free_cohorts_.back();
+  free_cohorts_.pop_back();
+  cohorts_[index] = {};
+  return index;
+}
+
 bool Engine::may_pass_wait(std::uint32_t k, std::uint32_t group) const {
   const KernelState& s = states_[k];
   if (!s.wait_over) return false;
@@ -502,23 +514,65 @@ void Engine::flow_start(std::uint32_t index) {
   flows_.start(cohort.flow, cohort.items);
   rates_stale_ = true;
   if (recorder_) recorder_->flow_started(index, cohort.flow, now_);
-  const double finish = record.progress + 1;
-  if (options_.cohorts && s.group_unfinished.empty() && !record.empty() && record.rate > 0) {
+  if (s.remaining == 0) {
+    queue_last_ends(record, index, record.progress + 1);
+  } else {
+    queue_end(record, index, record.progress + 1);
+  }
+}
+
+// Items of the record will end at this progress.
+void Engine::queue_end(FlowRecord& record, std::uint32_t index, double finish) {
+  const Cohort& cohort = cohorts_[index];
+  const KernelState& s = states_[cohort.kernel];
+  const auto begin = record.fifo.begin() + static_cast<std::ptrdiff_t>(record.head);
+  const auto after = std::upper_bound(begin, record.fifo.end(), finish,
+                                      [](double value, const FlowCohort& queued) { return value < queued.finish; });
+  if (options_.cohorts && s.group_unfinished.empty() && after != begin && record.rate > 0) {
     // Splinters that follow each other closer than whole cohorts do become one, done at their mean.
-    FlowCohort& tail = record.fifo.back();
-    Cohort& earlier = cohorts_[tail.cohort];
-    const double apart = (finish - tail.finish) / record.rate * kPicosecondsPerSecond;
+    FlowCohort& before = *std::prev(after);
+    Cohort& earlier = cohorts_[before.cohort];
+    const double apart = (finish - before.finish) / record.rate * kPicosecondsPerSecond;
     const double stagger = machine_.dispatch_interval.as_double() * static_cast<double>(s.quantum);
     if (apart <= stagger && earlier.items + cohort.items <= s.quantum) {
       const double share = static_cast<double>(cohort.items) / static_cast<double>(earlier.items + cohort.items);
-      tail.finish += share * (finish - tail.finish);
+      before.finish += share * (finish - before.finish);
       earlier.items += cohort.items;
-      if (recorder_) recorder_->merged(tail.cohort, index);
+      if (recorder_) recorder_->merged(before.cohort, index);
       free_cohorts_.push_back(index);
       return;
     }
   }
-  record.fifo.push_back({finish, index});
+  record.fifo.insert(after, {finish, index});
+}
+
+// Standard deviation of the ends of a kernel's last items, in items' worth of progress: of the bytes that come from memory.
+// What items before them on their slots were early or late adds up.
+double Engine::spread_of(const FlowRecord& record) const {
+  if (machine_.round_spread == 0 || without_.has(Effect::kTail) || without_.has(Effect::kInFlight)) return 0;
+  const KernelState& s = states_[record.key.kernel];
+  const ItemClass& c = kernel(record.key.kernel).classes[record.key.item_class];
+  const double rounds = std::max(1.0, static_cast<double>(c.steps) / c.stages);
+  const double waves = std::max(1.0, static_cast<double>(s.started) / static_cast<double>(s.slots));
+  return std::min(machine_.round_spread * std::sqrt(waves / rounds), kMostSpread) * record.flow.memory_share;
+}
+
+// As queue_end, of the last items of a kernel, which end apart from each other.
+void Engine::queue_last_ends(FlowRecord& record, std::uint32_t index, double finish) {
+  const double spread = spread_of(record);
+  if (spread == 0) return queue_end(record, index, finish);
+  const std::uint32_t k = cohorts_[index].kernel;
+  for (const SpreadPart& part : states_[k].end_spread.next(cohorts_[index].items, kernel(k).gang)) {
+    std::uint32_t some = index;
+    if (part.items < cohorts_[index].items) {
+      some = take_cohort();
+      cohorts_[some] = cohorts_[index];
+      cohorts_[some].items = part.items;
+      cohorts_[index].items -= part.items;
+      if (recorder_) recorder_->split(index, some, part.items);
+    }
+    queue_end(record, some, std::max(record.progress, finish + spread * part.deviation));
+  }
 }
 
 void Engine::flow_end(FlowRecord& record) {
@@ -569,6 +623,15 @@ void Engine::group_progress(std::uint32_t k, std::uint32_t group, std::int64_t i
 }
 
 void Engine::all_started(std::uint32_t k) {
+  for (const std::uint32_t i : states_[k].flows) {
+    FlowRecord& record = flows_[i];
+    if (spread_of(record) == 0) continue;
+    const std::vector<FlowCohort> under_way(record.fifo.begin() + static_cast<std::ptrdiff_t>(record.head),
+                                            record.fifo.end());
+    record.fifo.clear();
+    record.head = 0;
+    for (const FlowCohort& cohort : under_way) queue_last_ends(record, cohort.cohort, cohort.finish);
+  }
   for (const std::uint32_t next : successors_[k]) {
     --states_[next].predecessors_starting;
     consider_launch(next);

@@ -260,12 +260,12 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
 
   item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
   item.prologue_after += device.cache_round_trips(2);  // the block's expert, then its row numbers
-  item.epilogue = device.cache_round_trips(1);         // results leave
+  item.first_prologue += device.cache_round_trips(1);  // the last results leave; no slot's next item waits for them
   if (!tile.bulk_copies) {                             // else one warp begins to copy at once
     item.prologue_after += device.code(kCodeBefore);
     item.epilogue += device.code(kCodeAfter);
   }
-  if (tile.triton) {
+  if (tile.triton && item.steps > tile.buffers) {
     // Of n steps with s in flight the last round is whole: (n + s - 1) / s rounds of latency, where n / s are counted. Once
     // a slot: the end of one item passes while others stream.
     const double drained = 1 - 1 / item.stages;
