@@ -8,7 +8,11 @@ namespace moesim {
 int CacheState::miss_steps(std::size_t region, double fraction) const {
   const Mark& mark = marks_[region];
   if (!mark.known) return kShareSteps;
-  const double distance = position_ - (mark.begin + fraction * (mark.end - mark.begin));
+  const auto since = [&](double Position::*counter) {
+    return position_.*counter - std::lerp(mark.begin.*counter, mark.end.*counter, fraction);
+  };
+  double distance = since(&Position::booked);
+  if (mark.last_read) distance = std::min(distance, since(&Position::delivered));
   const double ramp = kRampShare * capacity_;
   const double miss = std::clamp((distance - (capacity_ - ramp)) / (2 * ramp), 0.0, 1.0);
   return static_cast<int>(std::lround(miss * kShareSteps));
@@ -36,6 +40,10 @@ CacheHierarchy::Read CacheHierarchy::read(std::size_t region, double fraction, d
 
 void CacheHierarchy::write(double bytes) {
   for (CacheState& level : levels_) level.insert(bytes);
+}
+
+void CacheHierarchy::deliver(const ChannelArray& bytes) {
+  for (std::size_t j = 0; j < levels_.size(); ++j) levels_[j].deliver(bytes[j]);
 }
 
 CacheHierarchy::Positions CacheHierarchy::positions() const {

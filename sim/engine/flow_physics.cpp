@@ -77,6 +77,7 @@ FlowPhysics make_physics(const Machine& machine, const ItemClass& item, const Mi
   // Stores are not waited for, but back up when the memory does. Turning between reads and writes costs (machine.h): the
   // fewer the writes, the smaller the batches in which they are drained.
   const double stored = without.has(Effect::kWrites) ? 0 : item.write.as_double() / steps;
+  for (std::size_t j = 0; j < memory; ++j) physics.inserted[j] = reaching[j + 1] + stored;
   const double turns = (machine.memory_write_weight - 1) * std::sqrt(flow.bytes[memory] * stored);
   const double written = stored + turns;
   flow.bytes[memory] += written;

@@ -22,9 +22,10 @@ struct FlowPhysics {
   std::array<double, kPipeCount> pipe_seconds{};
   double useful_share = 1;
   double stationary_share = 0;
-  double sequence = 0;  // seconds
-  double issue = 0;     // seconds
-  double load = 0;      // seconds: of the loads beyond the channels' latency
+  double sequence = 0;      // seconds
+  double issue = 0;         // seconds
+  double load = 0;          // seconds: of the loads beyond the channels' latency
+  ChannelArray inserted{};  // bytes of a step that come into each cache
   bool reread = false;
   friend bool operator==(const FlowPhysics&, const FlowPhysics&) = default;
 

@@ -82,8 +82,17 @@ void FlowTable::solve() {
   }
 }
 
-void FlowTable::advance(double seconds) {
-  for (const std::uint32_t i : active_) records_[i].progress += records_[i].rate * seconds;
+ChannelArray FlowTable::advance(double seconds) {
+  ChannelArray inserted{};
+  for (const std::uint32_t i : active_) {
+    FlowRecord& record = records_[i];
+    const double progress = record.rate * seconds;
+    record.progress += progress;
+    const double steps = progress * record.steps * static_cast<double>(record.items);
+    const FlowPhysics& physics = physics_[record.physics];
+    for (std::size_t j = 0; j < kMaxChannels; ++j) inserted[j] += steps * physics.inserted[j];
+  }
+  return inserted;
 }
 
 const FlowRecord* FlowTable::find_earliest(std::int64_t now) {

@@ -69,7 +69,7 @@ class FlowTable {
     }
     solve();
   }
-  void advance(double seconds);
+  ChannelArray advance(double seconds);  // bytes that came into each cache
   // The channels' latency factors at the rates last solved.
   [[nodiscard]] const ChannelArray& factors() const { return solved_->factors; }
 

@@ -49,7 +49,7 @@ struct Machine {
   // between the two costs. Beside r read bytes, w written ones cost w + (weight - 1) sqrt(r w).
   double memory_write_weight = 1;
   double round_spread = 0;  // standard deviation of the time of a round of loads / its mean, >= 0
-  Duration launch_stream;  // from the end of the last predecessor to the first item, one-item kernel
+  Duration launch_stream;   // from the end of the last predecessor to the first item, one-item kernel
   Duration launch_graph;
   Duration launch_programmatic;  // from the end of the last predecessor to the end of the wait
   Duration launch_spread;        // extra once the grid covers all units (below: by the logarithm, as in a tree)

@@ -698,7 +698,7 @@ void Engine::advance(std::int64_t to) {
   }
   meter_.advance(interval, launching);
   if (recorder_) recorder_->advance(to, flows_);
-  flows_.advance(interval / kPicosecondsPerSecond);
+  caches_.deliver(flows_.advance(interval / kPicosecondsPerSecond));
   now_ = to;
 }
 

@@ -299,6 +299,7 @@ struct Without {
   const char* name;
   Effect effect;
   double tolerance = 0.001;  // for cohorts that fall otherwise
+  double slower = 0.05;      // of mixtures
 };
 void PrintTo(const Without& w, std::ostream* out) { *out << w.name; }
 class EveryEffect : public testing::TestWithParam<Without> {};
@@ -342,7 +343,8 @@ TEST_P(EveryEffect, LeftOutNeverMakesAlikeItemsSlower) {
 }
 
 // Unlike items compete for slots and channels: with the others faster, the longest may get its slot later (Graham 1969)
-// or a smaller share of a channel. So single plans may get slower, but not often and not on the whole.
+// or a smaller share of a channel. Without a tail items are small, and those that read again no longer run beside those
+// that read before. So single plans may get slower, but not often and not on the whole.
 TEST_P(EveryEffect, LeftOutMakesMixturesFasterOnTheWhole) {
   Random random(4);
   constexpr int kRounds = 300;
@@ -355,7 +357,7 @@ TEST_P(EveryEffect, LeftOutMakesMixturesFasterOnTheWhole) {
     slower += outcome.without.as_double() > outcome.with.as_double() * 1.001 ? 1 : 0;
   }
   EXPECT_LT(without, with);
-  EXPECT_LE(slower, kRounds / 20);
+  EXPECT_LE(slower, kRounds * GetParam().slower);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -364,7 +366,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Without{"Launch", Effect::kLaunch, 0.04}, Without{"Padding", Effect::kPadding},
                     Without{"Matrix", Effect::kMatrix}, Without{"Vector", Effect::kVector},
                     Without{"SerialStep", Effect::kSerialStep}, Without{"Rereads", Effect::kRereads},
-                    Without{"CacheBandwidth", Effect::kCacheBandwidth}, Without{"Tail", Effect::kTail, 0.01},
+                    Without{"CacheBandwidth", Effect::kCacheBandwidth}, Without{"Tail", Effect::kTail, 0.01, 0.12},
                     Without{"InFlight", Effect::kInFlight, 0.08}, Without{"ByteWeight", Effect::kByteWeight},
                     Without{"Writes", Effect::kWrites}),
     [](const auto& instance) { return std::string(instance.param.name); });

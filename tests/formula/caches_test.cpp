@@ -79,6 +79,21 @@ TEST(Rereads, SmallRegionIsReadAgainAtCacheRate) {
   EXPECT_EQ(blamed(result.attribution, Blame::kMemoryRereads), Duration(0));
 }
 
+// Twice the cache, but all on free slots: the second half of the wave asks for each byte at the same time as the first. What half of
+// the items bring in serves all.
+TEST(Rereads, ItemsBesideEachOtherReadOnce) {
+  const Machine machine = cached_machine(8);
+  const std::int64_t bytes = kCacheBytes / 8;
+  PlanBuilder builder(LaunchMode::kGraph);
+  const RegionId region = builder.add_region("weights", Bytes(16 * bytes));
+  Kernel kernel = one_group(reading(bytes), 16, 4, region);
+  kernel.groups.push_back(kernel.groups[0]);
+  builder.add_kernel(kernel);
+  const SimulationResult result = simulate(builder.seal(), machine);
+  EXPECT_EQ(result.kernels[0].memory_read, Bytes(2 * kCacheBytes));
+  EXPECT_EQ(result.kernels[0].memory_reread, Bytes(0));
+}
+
 // Twice the cache: each byte has been pushed out before it is asked for again. t = fill + 2 t(cold).
 TEST(Rereads, LargeRegionIsReadAgainFromMemory) {
   const Machine machine = cached_machine(8);
@@ -233,6 +248,8 @@ TEST(CacheState, MissShareIsARampOverDistance) {
     EXPECT_EQ(cache.miss_steps(0, 0), CacheState::kShareSteps) << "never seen";
     cache.mark(0, cache.position(), cache.position(), true);
     cache.insert(distance);
+    EXPECT_EQ(cache.miss_steps(0, 0), 0) << "booked, not yet delivered: those before are still at it";
+    cache.deliver(distance);
     EXPECT_TRUE(cache.was_read(0));
     const double miss = std::min(1.0, std::max(0.0, (distance - 0.95 * kCapacity) / (0.1 * kCapacity)));
     EXPECT_EQ(cache.miss_steps(0, 0), std::lround(16 * miss)) << distance;
@@ -243,7 +260,7 @@ TEST(CacheState, MissShareIsARampOverDistance) {
 TEST(CacheState, LaterBytesAreYounger) {
   CacheState cache(Bytes(1000), 2);
   cache.insert(800);
-  cache.mark(1, 0, 800, false);
+  cache.mark(1, {0, 0}, {800, 800}, false);
   cache.insert(600);
   EXPECT_EQ(cache.miss_steps(1, 0), 16);
   EXPECT_EQ(cache.miss_steps(1, 0.5), 8);  // distance 1000

@@ -13,7 +13,7 @@
 //   matrix pipe 2 x issued rows x block_n x block_k / rate; the synchronous path reaches hw matrix.sync_fraction of the
 //   peak; fp8 operands of it are converted to 16 bits where asynchronous instructions exist (Hopper, Blackwell sm100)
 //   code        the instructions before the first copy and after the loop, one after another; not where a warp is there for
-//               the copies alone
+//               the copies alone; results leave while a slot's next item begins
 //   on chip     a step's bytes pass a unit's on-chip memory (128 B a clock) as they are copied in and as warps of warp-level
 //               products read them: weights once for each row of warps, inputs once for each column of them
 // Leaves out: bank conflicts, instructions of the loop that are neither copies nor products.

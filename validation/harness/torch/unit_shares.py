@@ -3,7 +3,7 @@
     unit_shares.py OUTPUT
 
 Each CTA multiplies one row by 64 weight rows in steps of 128, as `kernels.gg_kernel` compiles it, and notes the SM that it is
-on, its start and its end (globaltimer). A launch fills some SMs with so many CTAs each; those that come to others end at
+on, its start and its end (globaltimer); a row has the mean of their times and how far apart they are, too. A launch fills some SMs with so many CTAs each; those that come to others end at
 once. Weights are cold. Writes OUTPUT/measurements.jsonl, a row a configuration, and OUTPUT/provenance.json. Exit status 1:
 an output was wrong, 3: no CUDA device.
 """
@@ -64,13 +64,14 @@ class Experiment:
         self.first = 0  # weight row of the next launch
         self.clean = torch.zeros(1 << 27, device="cuda")  # several times the cache, never written again
 
-    def launch(self, most, stages):
+    def launch(self, most, stages, k):
         """[SM, microseconds] of each CTA, the launch's microseconds, and how far off the outputs are."""
         ctas = self.sms * max(most)
         rows = ctas * BLOCK_N
-        if self.first + rows > self.weights.shape[0]:
+        if (self.first + rows) * k > self.weights.numel():
             self.first = 0
-        weights = self.weights[self.first : self.first + rows]
+        weights = self.weights.view(-1)[self.first * k : (self.first + rows) * k].view(rows, k)
+        inputs = self.input[:k]
         self.first += rows
         out = torch.full((rows,), float("nan"), device="cuda")
         times = torch.zeros(ctas, 3, dtype=torch.int64, device="cuda")
@@ -79,31 +80,34 @@ class Experiment:
         self.clean.sum()  # else what others wrote would leave the cache beside the reads that are timed
         torch.cuda.synchronize()
         tile_kernel[(ctas,)](
-            self.input, weights, out, times, limits, taken, rows, K,
+            inputs, weights, out, times, limits, taken, rows, k,
             BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, num_warps=WARPS, num_stages=stages,
         )  # fmt: skip
         torch.cuda.synchronize()
         done = times[:, 1] > 0
         columns = done.repeat_interleave(BLOCK_N)
-        expected = weights[columns].double() @ self.input.double()
+        expected = weights[columns].double() @ inputs.double()
         error = ((out[columns].double() - expected).norm() / expected.norm()).item()
         at = times[done].tolist()
         span = (max(end for _, end, _ in at) - min(start for start, _, _ in at)) / 1e3
         return [(sm, (end - start) / 1e3) for start, end, sm in at], span, error
 
-    def row(self, units, ctas, stages):
+    def row(self, units, ctas, stages, k=K):
         """`ctas` on each of `units` SMs, evenly over the card's numbers."""
         used = {i * self.sms // units for i in range(units)}
         most = [ctas if sm in used else 0 for sm in range(self.sms)]
-        self.launch(most, stages)
-        mean, spans, worst, all_times = {}, [], 0.0, []
+        self.first = 0  # rows of another k
+        self.launch(most, stages, k)
+        mean, relative, spans, worst, all_times = {}, {}, [], 0.0, []
         for _ in range(SAMPLES):
-            times, span, error = self.launch(most, stages)
+            times, span, error = self.launch(most, stages, k)
             worst = max(worst, error)
             spans.append(span)
             all_times += [us for _, us in times]
-            for sm in {sm for sm, _ in times}:
-                mean.setdefault(sm, []).extend(us for at, us in times if at == sm)
+            launch_mean = statistics.fmean(us for _, us in times)
+            for sm, us in times:
+                mean.setdefault(sm, []).append(us)
+                relative.setdefault(sm, []).append(us / launch_mean)
         mean = {sm: statistics.fmean(list_of_us) for sm, list_of_us in mean.items()}
         usual = statistics.median(mean.values())
         fast = [us for us in mean.values() if us < FAST * usual]
@@ -111,8 +115,10 @@ class Experiment:
         row |= {"cta_us": round(statistics.median(all_times), 3), "usual_us": round(usual, 3)}
         if fast:
             row["fast_us"] = round(statistics.fmean(fast), 3)
+        # Of alike CTAs on one SM, launch by launch: what SMs differ by, always, is not in it.
+        row["cta_spread"] = round(statistics.fmean(statistics.variance(us) for us in relative.values()) ** 0.5, 4)
         row |= {"fast_units": len(fast), "units": units, "ctas": ctas, "stages": stages, "samples": SAMPLES}
-        return row | {"block_n": BLOCK_N, "block_k": BLOCK_K, "n": COLUMNS, "k": K, "relative_error": float(f"{worst:.2g}")}
+        return row | {"block_n": BLOCK_N, "block_k": BLOCK_K, "n": COLUMNS, "k": k, "relative_error": float(f"{worst:.2g}")}
 
 
 def main(output):
@@ -127,10 +133,13 @@ def main(output):
     some = [1, 2, sms // 8, sms // 4, sms // 2, 3 * sms // 4]
     plan = [(units, ctas, 4) for units in [*some, sms] for ctas in (1, 2, 3)]
     plan += [(sms, 3, 3), (sms, 2, 6), (sms, 1, 8), (1, 1, 3), (1, 1, 8)]
+    plan = [(*p, K) for p in plan]
+    plan += [(sms, 1, stages, k) for stages in (2, 3, 6) for k in (K, 2048)]
+    plan += [(sms, ctas, 4, k) for ctas in (1, 2, 3) for k in (2048, 768)] + [(sms, 1, 8, 2048)]
     wrong = 0
     with open(os.path.join(output, "measurements.jsonl"), "w") as file:
-        for units, ctas, stages in plan:
-            row = experiment.row(units, ctas, stages)
+        for units, ctas, stages, k in plan:
+            row = experiment.row(units, ctas, stages, k)
             wrong += row["relative_error"] > 0.02
             head = {"schema": "moesim.measurement/2", "kind": "micro", "device": card.label()}
             tail = {"sm_mhz": card.nvml.sm_mhz(), "source": card.source(date.strftime("%Y-%m-%d"))}
