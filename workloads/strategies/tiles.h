@@ -8,12 +8,14 @@
 //               their own for each, an item's products (if warp-level or scaled in blocks), conversions and scaling add up,
 //               and beside asynchronous products scaled in blocks the code of the next step's copies
 //   Triton      a byte of weights costs the memory 1 + (43 / bytes of a row in a step)^2.5; copies are issued by 4 warps at
-//               most, and by those that multiply: one after the other; a step's last byte follows its first by the step's
-//               bytes / the load port; the last round of loads and steps is whole, though fewer steps are in it
+//               most, and by those that multiply: one after the other, or while asynchronous products run; a step's last
+//               byte follows its first by the step's bytes / the load port; the last round of loads and steps is whole, though
+//               fewer steps are in it
 //   matrix pipe 2 x issued rows x block_n x block_k / rate; the synchronous path reaches hw matrix.sync_fraction of the
 //   peak; fp8 operands of it are converted to 16 bits where asynchronous instructions exist (Hopper, Blackwell sm100)
 //   code        the instructions before the first copy and after the loop, one after another; not where a warp is there for
-//               the copies alone; results leave while a slot's next item begins
+//               the copies alone
+//   results     valid rows x block_n x 2 bytes at 32 a clock; they reach memory while a slot's next item begins
 //   on chip     a step's bytes pass a unit's on-chip memory (128 B a clock) as they are copied in and as warps of warp-level
 //               products read them: weights once for each row of warps, inputs once for each column of them
 // Leaves out: bank conflicts, instructions of the loop that are neither copies nor products.
