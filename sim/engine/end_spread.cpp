@@ -7,8 +7,8 @@ namespace moesim {
 namespace {
 
 constexpr double kGolden = 0.6180339887498949;
-constexpr std::array<double, 3> kEdges = {0, 1,
-                                          2};  // standard deviations; few items lie far out, but they are the last
+// Standard deviations. Few items lie far out, but they are the last.
+constexpr std::array<double, 3> kEdges = {0, 1, 2};
 
 // Quantile of the normal distribution: Tukey's lambda, within 0.01 up to three standard deviations. Source: Ramberg and
 // Schmeiser, CACM 15 (1972).
