@@ -3,9 +3,8 @@
 // A region read or written front to back is remembered by the insert counter at its first and last byte. A later reader
 // at fraction x of the region finds it when fewer bytes than the useful capacity came in between. The counter books an
 // item's bytes when the item starts; a reader that starts while those before it still read follows them at a shorter
-// distance: by what was delivered in between. The edge is a ramp of
-// +- kRampShare of the capacity (sets fill unevenly), and shares are quantised to 1 / kShareSteps so that alike items
-// stay alike.
+// distance: by what was delivered in between. The edge is a ramp of +- kRampShare of the capacity (sets fill unevenly),
+// and shares are quantised to 1 / kShareSteps so that alike items stay alike.
 #pragma once
 
 #include <array>
@@ -24,13 +23,14 @@ class CacheState {
   static constexpr int kShareSteps = 16;
   static constexpr double kRampShare = 0.05;
 
+  struct Position {
+    double booked = 0, delivered = 0;  // bytes
+  };
+
   [[nodiscard]] bool was_read(std::size_t region) const { return marks_[region].was_read; }
   [[nodiscard]] bool was_written(std::size_t region) const { return marks_[region].known && !marks_[region].was_read; }
   // Steps of kShareSteps that miss: all when the region was never here.
   [[nodiscard]] int miss_steps(std::size_t region, double fraction) const;
-  struct Position {
-    double booked = 0, delivered = 0;  // bytes
-  };
   [[nodiscard]] Position position() const { return position_; }
   void insert(double bytes) { position_.booked += bytes; }
   void deliver(double bytes) { position_.delivered += bytes; }

@@ -133,7 +133,7 @@ class Engine {
   void flow_start(std::uint32_t cohort);
   [[nodiscard]] double spread_of(const FlowRecord& record) const;
   void queue_end(FlowRecord& record, std::uint32_t cohort, double finish);
-  void queue_last_ends(FlowRecord& record, std::uint32_t cohort, double finish);
+  void queue_ends(FlowRecord& record, std::uint32_t cohort, double finish);
   void flow_end(FlowRecord& record);
   void items_end(std::uint32_t cohort);
   void group_progress(std::uint32_t k, std::uint32_t group, std::int64_t items);
@@ -514,11 +514,7 @@ void Engine::flow_start(std::uint32_t index) {
   flows_.start(cohort.flow, cohort.items);
   rates_stale_ = true;
   if (recorder_) recorder_->flow_started(index, cohort.flow, now_);
-  if (s.remaining == 0) {
-    queue_last_ends(record, index, record.progress + 1);
-  } else {
-    queue_end(record, index, record.progress + 1);
-  }
+  queue_ends(record, index, record.progress + 1);
 }
 
 // Items of the record will end at this progress.
@@ -547,18 +543,19 @@ void Engine::queue_end(FlowRecord& record, std::uint32_t index, double finish) {
 }
 
 // Standard deviation of the ends of a kernel's last items, in items' worth of progress: of the bytes that come from memory.
-// What items before them on their slots were early or late adds up.
+// What items before them on their slots were early or late adds up. While items are still to start: none.
 double Engine::spread_of(const FlowRecord& record) const {
-  if (machine_.round_spread == 0 || without_.has(Effect::kTail) || without_.has(Effect::kInFlight)) return 0;
   const KernelState& s = states_[record.key.kernel];
+  if (s.remaining > 0 || machine_.round_spread == 0) return 0;
+  if (without_.has(Effect::kTail) || without_.has(Effect::kInFlight)) return 0;
   const ItemClass& c = kernel(record.key.kernel).classes[record.key.item_class];
   const double rounds = std::max(1.0, static_cast<double>(c.steps) / c.stages);
   const double waves = std::max(1.0, static_cast<double>(s.started) / static_cast<double>(s.slots));
   return std::min(machine_.round_spread * std::sqrt(waves / rounds), kMostSpread) * record.flow.memory_share;
 }
 
-// As queue_end, of the last items of a kernel, which end apart from each other.
-void Engine::queue_last_ends(FlowRecord& record, std::uint32_t index, double finish) {
+// As queue_end; the last items of a kernel end apart from each other.
+void Engine::queue_ends(FlowRecord& record, std::uint32_t index, double finish) {
   const double spread = spread_of(record);
   if (spread == 0) return queue_end(record, index, finish);
   const std::uint32_t k = cohorts_[index].kernel;
@@ -630,7 +627,7 @@ void Engine::all_started(std::uint32_t k) {
                                             record.fifo.end());
     record.fifo.clear();
     record.head = 0;
-    for (const FlowCohort& cohort : under_way) queue_last_ends(record, cohort.cohort, cohort.finish);
+    for (const FlowCohort& cohort : under_way) queue_ends(record, cohort.cohort, cohort.finish);
   }
   for (const std::uint32_t next : successors_[k]) {
     --states_[next].predecessors_starting;

@@ -79,8 +79,8 @@ TEST(Rereads, SmallRegionIsReadAgainAtCacheRate) {
   EXPECT_EQ(blamed(result.attribution, Blame::kMemoryRereads), Duration(0));
 }
 
-// Twice the cache, but all on free slots: the second half of the wave asks for each byte at the same time as the first. What half of
-// the items bring in serves all.
+// Twice the cache, but all on free slots: the second half of the wave asks for each byte at the same time as the first.
+// What half of the items bring in serves all.
 TEST(Rereads, ItemsBesideEachOtherReadOnce) {
   const Machine machine = cached_machine(8);
   const std::int64_t bytes = kCacheBytes / 8;

@@ -132,7 +132,7 @@ TEST(Tune, RowBlocksThatTakeTurnsReadWeightsOnce) {
   const Prediction apart = with("grouped_gemm:block_m=16,group_m=1");
   const Prediction together = with("grouped_gemm:block_m=16,group_m=64");
   const Bytes matrices = (layer.up_bytes() + layer.down_bytes()) * layer.active;
-  EXPECT_GT(apart.memory_read.as_double(), matrices.as_double() * 1.5);  // some read beside those before them
+  EXPECT_GT(apart.memory_read.as_double(), matrices.as_double() * 1.9);  // some read beside those before them
   EXPECT_LT(together.memory_read.as_double(), matrices.as_double() * 1.01);
   EXPECT_LT(together.time, apart.time);
   EXPECT_EQ(together.work_items, apart.work_items);

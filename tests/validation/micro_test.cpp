@@ -49,52 +49,42 @@ TEST(Micro, TritonSet) {
                                      {"same_read", {38, 150}}});
 }
 
+// Of the CUDA harness; benchmarks that a run has more or fewer points of, or fares otherwise in, are changed by its test.
+const Bars kCudaBars = {{"graph_node", {9, 10}},
+                        {"graph_node_threads", {8, 12}},
+                        {"stream_launch", {3, 10}},
+                        {"programmatic_launch", {3, 65}},
+                        {"cold_read_size", {17, 10}},
+                        {"repeat_read_size", {13, 35}},
+                        {"cold_read_inflight", {114, 20}},
+                        {"one_sm_read", {14, 50}},
+                        {"same_read", {33, 140}},
+                        {"pointer_chase", {6, 40}},
+                        {"mixed", {6, 10}},
+                        {"fill", {1, 10}},
+                        {"splitk_reduce", {8, 20}},
+                        {"mma_latency", {1, 10}},
+                        {"mma_rate", {7, 10}},
+                        {"wgmma_rate", {16, 10}},
+                        {"convert", {8, 35}},
+                        {"barrier", {1, 10}},
+                        {"shared_latency", {1, 10}}};
+
 TEST(Micro, CudaSet) {
   const auto rows = read_micro_measurements(kMeasured + "h200-cuda-2026-11-29/micro.jsonl");
-  expect_within(evaluate_set(rows), {{"graph_node", {9, 10}},
-                                     {"graph_node_threads", {8, 12}},
-                                     {"stream_launch", {3, 10}},
-                                     {"programmatic_launch", {3, 65}},
-                                     {"cold_read_size", {17, 10}},
-                                     {"repeat_read_size", {13, 35}},
-                                     {"cold_read_inflight", {114, 20}},
-                                     {"one_sm_read", {14, 50}},
-                                     {"same_read", {33, 140}},
-                                     {"pointer_chase", {6, 40}},
-                                     {"mixed", {6, 10}},
-                                     {"fill", {1, 10}},
-                                     {"splitk_reduce", {8, 20}},
-                                     {"mma_latency", {1, 10}},
-                                     {"mma_rate", {7, 10}},
-                                     {"wgmma_rate", {16, 10}},
-                                     {"convert", {8, 35}},
-                                     {"barrier", {1, 10}},
-                                     {"shared_latency", {1, 10}}});
+  expect_within(evaluate_set(rows), kCudaBars);
 }
 
-// Another run of the same benchmarks; reads again are by plain loads.
+// Reads again are by plain loads.
 TEST(Micro, CudaSetOfAnotherDay) {
   const auto rows = read_micro_measurements(kMeasured + "h200-cuda-2026-11-30/micro.jsonl");
-  expect_within(evaluate_set(rows), {{"graph_node", {9, 10}},
-                                     {"graph_node_threads", {8, 12}},
-                                     {"stream_launch", {6, 10}},
-                                     {"programmatic_launch", {6, 65}},
-                                     {"cold_read_size", {17, 10}},
-                                     {"repeat_read_size", {13, 10}},
-                                     {"cold_read_inflight", {114, 20}},
-                                     {"warm_read_inflight", {22, 11}},
-                                     {"one_sm_read", {14, 50}},
-                                     {"same_read", {33, 140}},
-                                     {"pointer_chase", {6, 40}},
-                                     {"mixed", {6, 10}},
-                                     {"fill", {1, 10}},
-                                     {"splitk_reduce", {8, 21}},
-                                     {"mma_latency", {1, 10}},
-                                     {"mma_rate", {7, 10}},
-                                     {"wgmma_rate", {16, 10}},
-                                     {"convert", {8, 35}},
-                                     {"barrier", {1, 10}},
-                                     {"shared_latency", {1, 10}}});
+  Bars bars = kCudaBars;
+  bars["stream_launch"] = {6, 10};
+  bars["programmatic_launch"] = {6, 65};
+  bars["repeat_read_size"] = {13, 10};
+  bars["warm_read_inflight"] = {22, 11};
+  bars["splitk_reduce"] = {8, 21};
+  expect_within(evaluate_set(rows), bars);
 }
 
 // How units share the memory, and a unit its on-chip memory: tiles on 1 to 132 units.

@@ -41,6 +41,12 @@ __global__ void __launch_bounds__(kReadThreads) plain_read_kernel(const uint4* p
   never(all, &device_sink);
 }
 
+template <bool kAgain>
+void read_plainly(cudaStream_t stream, const std::uint8_t* p, std::int64_t bytes) {
+  plain_read_kernel<kAgain><<<static_cast<unsigned>(bytes / kReadBlock), kReadThreads, 0, stream>>>(
+      reinterpret_cast<const uint4*>(p));
+}
+
 // Each CTA reads `blocks` blocks of blockDim.x * kLoads * 16 bytes, one after another: a block's loads are in flight
 // together, the next block waits for them.
 template <int kLoads>
@@ -433,12 +439,7 @@ void Micro::sizes() {
     const int count = places(bytes);
     cold.push_back(
         {"", [=, this](cudaStream_t st, int i) { plain_read(st, pool_.bf16 + i % count * bytes, bytes); }, count});
-    warm.push_back({"",
-                    [=, this](cudaStream_t st, int) {
-                      plain_read_kernel<true><<<static_cast<unsigned>(bytes / kReadBlock), kReadThreads, 0, st>>>(
-                          reinterpret_cast<const uint4*>(pool_.bf16));
-                    },
-                    1});
+    warm.push_back({"", [=, this](cudaStream_t st, int) { read_plainly<true>(st, pool_.bf16, bytes); }, 1});
   }
   const std::vector<Timing> cold_times = timer_.run(cold, timing_);
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -696,8 +697,7 @@ void Micro::code() {
 }  // namespace
 
 void plain_read(cudaStream_t stream, const std::uint8_t* p, std::int64_t bytes) {
-  plain_read_kernel<false><<<static_cast<unsigned>(bytes / kReadBlock), kReadThreads, 0, stream>>>(
-      reinterpret_cast<const uint4*>(p));
+  read_plainly<false>(stream, p, bytes);
 }
 
 void run_micro(const Options& options, const Device& device, Timer& timer, const Pool& pool, Report& report) {

@@ -92,7 +92,7 @@ class Experiment:
         span = (max(end for _, end, _ in at) - min(start for start, _, _ in at)) / 1e3
         return [(sm, (end - start) / 1e3) for start, end, sm in at], span, error
 
-    def row(self, units, ctas, stages, k=K):
+    def row(self, units, ctas, stages, k):
         """`ctas` on each of `units` SMs, evenly over the card's numbers."""
         used = {i * self.sms // units for i in range(units)}
         most = [ctas if sm in used else 0 for sm in range(self.sms)]
