@@ -1,14 +1,15 @@
-// moesim_cuda_harness OUTPUT [--quick] [--only micro|moe] [--seed N] [--budget SECONDS]
+// moesim_cuda_harness OUTPUT [--quick] [--only micro|ports|moe] [--seed N] [--budget SECONDS]
 #include <cstdlib>
 #include <cstring>
 
 #include "kernels.cuh"
+#include "micro.cuh"
 
 namespace {
 [[noreturn]] void usage(int status) {
   std::fprintf(
       status == 0 ? stdout : stderr,
-      "usage: moesim_cuda_harness OUTPUT [--quick] [--only micro|moe] [--seed N] [--budget SECONDS]\n"
+      "usage: moesim_cuda_harness OUTPUT [--quick] [--only micro|ports|moe] [--seed N] [--budget SECONDS]\n"
       "writes OUTPUT/measurements.jsonl, OUTPUT/routes/*.npy, OUTPUT/provenance.json\n"
       "exit status: 0 all kernels right, 1 some were wrong (their rows are left out), 2 wrong input, 3 CUDA error\n");
   std::exit(status);
@@ -40,7 +41,7 @@ int main(int argc, char** argv) {
     else
       usage(2);
   }
-  if (!named || (!options.only.empty() && options.only != "micro" && options.only != "moe")) usage(2);
+  if (!named || (!options.only.empty() && options.only != "micro" && options.only != "ports" && options.only != "moe")) usage(2);
 
   harness::Device device;
   harness::Report report(options, device);
@@ -49,8 +50,9 @@ int main(int argc, char** argv) {
   const harness::Pool pool = harness::make_pool(timer.stream(), options.seed);
   report.note("weights filled");
   report.write_provenance();  // again at the end; so that an interrupted run has one
-  if (options.only != "moe") harness::run_micro(options, device, timer, pool, report);
-  if (options.only != "micro") harness::run_moe(options, device, timer, pool, report);
+  if (options.only == "ports") harness::run_micro_ports(device, timer, pool, report);
+  if (options.only.empty() || options.only == "micro") harness::run_micro(options, device, timer, pool, report);
+  if (options.only.empty() || options.only == "moe") harness::run_moe(options, device, timer, pool, report);
   report.write_provenance();
   report.print_summary();
   return report.refused() > 0 ? 1 : 0;

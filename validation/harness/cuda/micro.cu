@@ -729,6 +729,7 @@ void run_micro(const Options& options, const Device& device, Timer& timer, const
     micro.code();
     report.note("micro: address translation, instruction fetch");
   }
+  if (!options.quick) run_micro_ports(device, timer, pool, report);
   run_micro_compute(options, device, timer, pool, report);
 }
 
