@@ -35,10 +35,10 @@ Machine build_machine(const HardwareModel& hardware) {
   machine.units = whole(hardware[Hw::kUnitCount]);
   machine.unit_capacity = {whole(hardware[Hw::kMaxThreads]), whole(hardware[Hw::kRegisters]),
                            whole(hardware[Hw::kSharedBytes]), whole(hardware[Hw::kMaxItems])};
-  constexpr Hw kPorts[] = {Hw::kPortUnits, Hw::kPortShortUnits, Hw::kPortUnitsOnShort, Hw::kPortQueue};
+  constexpr Hw kPorts[] = {Hw::kPortUnits, Hw::kPortUnitsOnShort, Hw::kPortAdvantage, Hw::kPortQueue};
   if (std::all_of(std::begin(kPorts), std::end(kPorts), [&](Hw id) { return hardware.has(id); })) {  // --set sets one
-    machine.ports = {std::min(whole(hardware[Hw::kPortUnitsOnShort]), machine.units - 1),
-                     hardware[Hw::kPortUnits] / hardware[Hw::kPortShortUnits], Bytes(whole(hardware[Hw::kPortQueue]))};
+    machine.ports = {std::min(whole(hardware[Hw::kPortUnitsOnShort]), machine.units - 1), hardware[Hw::kPortAdvantage],
+                     Bytes(whole(hardware[Hw::kPortQueue]))};
   }
   machine.caches = {
       {Bytes(whole(hardware[Hw::kLlcCapacity] * hardware[Hw::kLlcUsefulFraction])), hardware[Hw::kLlcFillWeight]}};

@@ -67,8 +67,8 @@ enum class Hw : std::size_t {
   kLaunchPrologue,         // launch.prologue: first CTA on a unit, from its start to its first load (instruction fetch)
   kDispatchInterval,       // launch.dispatch_interval: time between two CTAs that the device starts
   kPortUnits,              // port.units: units that share a port to the memory
-  kPortShortUnits,         // port.short_units: of the ports of fewer
-  kPortUnitsOnShort,       // port.units_on_short: units behind these, of all
+  kPortUnitsOnShort,       // port.units_on_short: units behind ports of fewer, of all
+  kPortAdvantage,          // port.advantage: how many times as fast these are at most
   kPortQueue,              // port.queue: bytes that wait in the memory's own queues; more waits at the ports
   kVmemCapacity,           // vmem.capacity: on-chip bytes of the unit that programs manage (sequential grids)
   kVmemUsefulFraction,     // vmem.useful_fraction: share that a kernel's buffers may take

@@ -125,7 +125,7 @@ void require_consistent(const HardwareModel& hardware) {
       {Hw::kClockSustained, Hw::kClockBoost}, {Hw::kSharedMaxPerItem, Hw::kSharedBytes},
       {Hw::kWarpSize, Hw::kMaxThreads},       {Hw::kRegisterGranule, Hw::kRegisters},
       {Hw::kTileRows16, Hw::kTileRows8},      {Hw::kSmemCapacity, Hw::kVmemCapacity},
-      {Hw::kPortShortUnits, Hw::kPortUnits},  {Hw::kPortUnitsOnShort, Hw::kUnitCount},
+      {Hw::kPortUnits, Hw::kUnitCount},       {Hw::kPortUnitsOnShort, Hw::kUnitCount},
   };
   for (const auto& [smaller, larger] : kAtMost) {
     if (!hardware.has(smaller) || !hardware.has(larger)) continue;

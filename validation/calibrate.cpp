@@ -41,7 +41,6 @@ struct Candidate {
   const char* name;
   double start;  // first guess
   double low, high;
-  double other_start = 0;  // of a second descent, where rows have two explanations; 0: none
 };
 
 // What can belong to an implementation of a strategy. Ranges keep a fit physical.
@@ -68,7 +67,6 @@ std::vector<Candidate> candidates(const std::string& strategy) {
     list.push_back({"gemm.step_ns", 5, 0.5, 5000});
     list.push_back({"gemm.item_us", 0.5, 0.01, 20});
     list.push_back({"gemm.in_flight", 0.5, 0.1, 2});
-    list.push_back({"gemm.byte_weight", 1.02, 1.0, 2.0, 1.4});  // slower memory, or fewer bytes in flight
   } else if (strategy == "gather_gemv") {
     list.insert(list.end(), {start_up, start_down});
     list.push_back({"gather.step_ns", 50, 0.5, 5000});
@@ -229,39 +227,20 @@ struct Fit {
   std::vector<std::string> left_out;
 };
 
-// One descent from `x` to constants that make the rows' times.
-void descend(const Functor& functor, Eigen::VectorXd& x) {
-  Functor copy = functor;
-  Eigen::LevenbergMarquardt<Functor> solver(copy);
-  solver.parameters.maxfev = kMostEvaluations;
-  solver.parameters.factor = kFirstStep;
-  solver.parameters.ftol = solver.parameters.xtol = kTolerance;
-  solver.minimize(x);
-}
-
-double squared_residuals(const Functor& functor, const Eigen::VectorXd& x) {
-  Eigen::VectorXd residuals(functor.values());
-  functor(x, residuals);
-  return residuals.squaredNorm();
-}
-
-// The better of the descents from the candidates' starts.
+// Constants that make the rows' times, from the candidates' starts.
 Eigen::VectorXd minimise(const Functor& functor) {
   Eigen::VectorXd x(functor.inputs());
   for (int i = 0; i < functor.inputs(); ++i) {
     const Candidate& c = functor.parameters[static_cast<std::size_t>(i)];
     x[i] = unbounded(c.start, c);
   }
-  Eigen::VectorXd other = x;
-  for (int i = 0; i < functor.inputs(); ++i) {
-    const Candidate& c = functor.parameters[static_cast<std::size_t>(i)];
-    if (c.other_start > 0) other[i] = unbounded(c.other_start, c);
-  }
-  const bool twice = other != x;
-  descend(functor, x);
-  if (!twice) return x;
-  descend(functor, other);
-  return squared_residuals(functor, other) < squared_residuals(functor, x) ? other : x;
+  Functor copy = functor;
+  Eigen::LevenbergMarquardt<Functor> solver(copy);
+  solver.parameters.maxfev = kMostEvaluations;
+  solver.parameters.factor = kFirstStep;
+  solver.parameters.ftol = solver.parameters.xtol = kTolerance;
+  solver.minimize(x);
+  return x;
 }
 
 // The constants of `whole`, a fit to all rows, fitted to some of them, from where that one ended.

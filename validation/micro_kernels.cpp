@@ -123,19 +123,20 @@ LoweredMicro batches(const Bench& bench, std::int64_t ctas, std::int64_t block, 
                       {bench.threads(), rounds > 1 ? kReadRegisters : kFewRegisters, 0});
 }
 
-// A ring of four stages in on-chip memory, filled by asynchronous or bulk copies.
-LoweredMicro ring(const Bench& bench, std::int64_t ctas, std::int64_t block, bool bulk) {
+// A ring of stages in on-chip memory, filled by asynchronous or bulk copies.
+LoweredMicro ring(const Bench& bench, std::int64_t ctas, std::int64_t block, bool bulk,
+                  std::int64_t stages = kRingStages) {
   const std::int64_t bytes = bench.bytes("bytes") / ctas;
-  const std::int64_t stage = std::max<std::int64_t>(1, block / kRingStages);
+  const std::int64_t stage = std::max<std::int64_t>(1, block / stages);
   ItemClass item;
   item.steps = bytes / stage;
-  item.stages = kRingStages;
+  item.stages = static_cast<double>(stages);
   item.read = Bytes(bytes);
   const double port = bench.device.load_port_seconds(static_cast<double>(stage));
   item.pipe_seconds[index(PipeKind::kLoadPort)] = port;
   // A stage waits at the unit's port behind half of what its ring has asked for; asynchronous copies are spaced by their
   // issue and wait behind the other stages only.
-  const double before = bulk ? kRingStages : kRingStages - 1;
+  const double before = static_cast<double>(bulk ? stages : stages - 1);
   item.load_latency =
       duration_from_seconds((bulk ? kBulkLatency : bench.device.constant(Hw::kAsyncCopyLatency)) + before * port / 2);
   if (!bulk) {
@@ -172,6 +173,20 @@ LoweredMicro warm_inflight(const Bench& bench) {
   return bench.kernel(item, bench.ctas(), {bench.threads(), 32, bench.bytes("block_bytes")});
 }
 
+// The same of neighbours, or of CTAs far apart, that read the same lines.
+LoweredMicro shared_read(const Bench& bench) {
+  MicroKernel micro = std::get<MicroKernel>(warm_inflight(bench));
+  micro.kernel.classes[0].resident_port_weight =
+      1 / bench.device.sharers(bench.small("sharers"), bench.small("stride"));
+  return micro;
+}
+
+LoweredMicro port_ends(const Bench& bench) {
+  LoweredMicro lowered = ring(bench, bench.ctas(), bench.bytes("block_bytes"), true, bench.small("stages"));
+  std::get<MicroKernel>(lowered).launched = false;
+  return lowered;
+}
+
 LoweredMicro one_sm_read(const Bench& bench) {
   const bool warm = bench.row.text("state") == "warm";
   LoweredMicro lowered = reads_of_blocks(bench, warm);
@@ -184,6 +199,7 @@ LoweredMicro same_read(const Bench& bench) {
   const std::int64_t rounds = bench.cuda() ? 2 : 1;
   ItemClass item = plain_reads(bench, bytes, std::max<std::int64_t>(1, bytes / kReadBlock) * rounds, true);
   item.first_share = 1 / static_cast<double>(ctas);
+  item.read_port_weight = 1 / bench.device.sharers(ctas);
   MicroKernel micro = bench.kernel(std::move(item), ctas, {bench.threads(), kReadRegisters, 0});
   micro.warm = true;
   return micro;
@@ -258,18 +274,15 @@ LoweredMicro mma(const Bench& bench) {
 // the pipe to the other.
 LoweredMicro wgmma(const Bench& bench) {
   constexpr std::int64_t kBetweenWaits = 8;
-  constexpr double kOnChipBytes = 128;  // a clock and unit
-  constexpr double kShare = 0.905;      // of the matrix peak that the instruction reaches
-  constexpr double kLatency = 67;       // clocks, from the last instruction to the end of the wait
   const std::int64_t groups = bench.small("warpgroups");
   const auto m = static_cast<double>(bench.small("m")), n = static_cast<double>(bench.small("n"));
   const auto k = static_cast<double>(bench.small("k"));
   const double element = bench.row.text("dtype") == "bf16" ? 2 : 1;
-  const double operands = (m + n) * k * element / kOnChipBytes;
-  const double cycles = kBetweenWaits * std::max(2 * m * n * k / matrix_rate(bench), operands) / kShare;
+  const double operands = (m + n) * k * element / kSharedBytesPerClock;
+  const double cycles = kBetweenWaits * std::max(2 * m * n * k / matrix_rate(bench), operands) / kAsyncProductShare;
   ItemClass item;
   item.steps = bench.small("instructions") / kBetweenWaits;
-  item.step_latency = bench.device.duration(cycles + kLatency);
+  item.step_latency = bench.device.duration(cycles + kAsyncProductLatency);
   item.pipe_seconds[index(PipeKind::kMatrix)] = bench.device.seconds(cycles * static_cast<double>(groups));
   item.first_prologue = bench.start();
   return bench.kernel(item, bench.ctas(), {groups * 128, 90, 65536});
@@ -366,9 +379,13 @@ const std::map<std::string, Lower>& benchmarks() {
       {"barrier", barrier},
       {"shared_latency", shared_latency},
       {"tile_shares", tile_shares},
+      {"shared_read", shared_read},
+      {"port_ends", port_ends},
       {"atomic_latency", because("atomics are not modelled")},
       {"eager_launch", because("the host's time is not part of a plan")},
       {"mm_bf16", because("a library's choice of kernel is not modelled")},
+      {"box_read", because("what rows beyond a tensor's end take is a constant of grouped_gemm_persistent")},
+      {"library_choice", because("a library's choice, from which expert_loop's rule was taken")},
       {"sustained_mm", because("power is not modelled")},
       {"sustained_read", because("power is not modelled")},
   };

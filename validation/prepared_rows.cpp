@@ -65,6 +65,8 @@ Parameters parameters_of(const MoeMeasurement& row, const std::vector<LaunchedKe
       for (const char* name : {"up.bytes_in_flight", "down.bytes_in_flight"}) take(name, name);
       if (is("up.interleaved", "false")) parameters["up.interleaved"] = 0;
       if (is("down.combine", "kernel")) parameters["down.fused"] = 0;
+      if (row.stage == "total" && projections.size() == 1 && projections.front()->count == 1)
+        parameters["one_launch"] = 1;
     }
     if (const auto it = row.parameters.find("down.per"); it != row.parameters.end()) {
       parameters["down.per_token"] = it->second == "token" ? 1 : 0;

@@ -25,7 +25,8 @@ void BlameMeter::resolve(const std::vector<KernelActivity>& running, const FlowT
     double steps = 0;  // a second
     for (const std::uint32_t i : flows.active()) {
       const FlowRecord& flow = flows[i];
-      if (flow.key.kernel == k.kernel) steps += static_cast<double>(flow.items) * flow.rate * flow.steps;
+      if (flow.key.kernel == k.kernel && !flow.key.ahead.alone)
+        steps += static_cast<double>(flow.items) * flow.rate * flow.steps;
     }
     meter.best_steps = std::max(meter.best_steps, steps);
     const double tail = meter.tail = k.all_started && meter.best_steps > 0 ? 1 - steps / meter.best_steps : 0;

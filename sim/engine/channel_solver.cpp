@@ -53,6 +53,17 @@ bool solve_linear(std::array<ChannelArray, kMaxChannels>& a, ChannelArray& b, st
 
 }  // namespace
 
+// Powers of the small t^p or t^-p alone: any t is in range. Three powers of a knee come from two.
+Knee knee(double t, double p) {
+  if (t == 0) return {1, p > 1 ? 0.0 : 1.0};
+  if (t <= 1) {
+    const double power = raised(t, p), factor = root(1 + power, p);
+    return {factor, power * factor / (t * (1 + power))};
+  }
+  const double power = raised(1 / t, p), use = root(1 + power, p);
+  return {t * use, use / (1 + power)};
+}
+
 double step_time(const FlowClass& flow, const ChannelArray& factors) {
   return std::max({latency(flow, factors) / flow.stages, flow.floor, kLeastStep});
 }
@@ -77,18 +88,6 @@ ChannelArray ChannelSolver::factors_of(const FlowClass& flow, const ChannelArray
     memory = std::max(std::min(memory, queue_factor_), memory / advantage_);
   }
   return seen;
-}
-
-// Powers of the small t^p or t^-p alone: any t is in range. Three powers of a knee come from two.
-ChannelSolver::Knee ChannelSolver::knee(std::size_t channel, double t) const {
-  const double p = knee_[channel];
-  if (t == 0) return {1, p > 1 ? 0.0 : 1.0};
-  if (t <= 1) {
-    const double power = raised(t, p), factor = root(1 + power, p);
-    return {factor, power * factor / (t * (1 + power))};
-  }
-  const double power = raised(1 / t, p), use = root(1 + power, p);
-  return {t * use, use / (1 + power)};
 }
 
 bool ChannelSolver::newton(std::span<const ActiveFlow> flows, ChannelArray& factors, ChannelArray& t, int steps) {

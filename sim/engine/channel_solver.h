@@ -40,6 +40,13 @@ struct ActiveFlow {
   double items;
 };
 
+// A channel's latency factor at an offered load t (bytes in flight / (peak x latency)), t >= 0, of a knee p >= 1.
+struct Knee {
+  double factor;  // f = (1 + t^p)^(1/p)
+  double slope;   // df / dt = u^(p-1)
+};
+[[nodiscard]] Knee knee(double t, double p);
+
 class ChannelSolver {
  public:
   explicit ChannelSolver(const Machine& machine);
@@ -54,11 +61,7 @@ class ChannelSolver {
   void solve(std::span<const ActiveFlow> flows, std::span<double> step_times, ChannelArray& factors, ChannelArray& t);
 
  private:
-  struct Knee {
-    double factor;  // f = (1 + t^p)^(1/p)
-    double slope;   // df / dt = u^(p-1)
-  };
-  [[nodiscard]] Knee knee(std::size_t channel, double t) const;
+  [[nodiscard]] Knee knee(std::size_t channel, double t) const { return moesim::knee(t, knee_[channel]); }
   // Of the loads without queues where the busiest channel can carry them; where it cannot, that channel's queue alone
   // slows all steps down to its peak.
   [[nodiscard]] ChannelArray start(std::span<const ActiveFlow> flows) const;

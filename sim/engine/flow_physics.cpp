@@ -28,6 +28,30 @@ ChannelArray bytes_reaching(const Machine& machine, const ItemClass& item, const
 
 }  // namespace
 
+double ahead_share(const ItemClass& item, double cuts) {
+  return std::min(1.0, item.ahead * cuts / static_cast<double>(item.steps));
+}
+
+ItemClass with_ahead(const ItemClass& item, Ahead ahead, double cuts) {
+  ItemClass some = item;
+  if (ahead.alone) {
+    const double share = ahead_share(item, cuts);
+    some.read = Bytes(std::llround(item.read.as_double() * share));
+    some.resident_read = some.write = Bytes();
+    some.stages /= share;  // steps of the whole item stand for these loads
+    some.pipe_seconds[index(PipeKind::kMatrix)] = some.pipe_seconds[index(PipeKind::kVector)] = 0;
+    some.pipe_seconds[index(PipeKind::kLoadPort)] *= share;
+    some.step_latency = some.step_issue = some.step_sequence = Duration();
+  } else if (ahead.loaded > 0) {
+    const double left = 1 - static_cast<double>(ahead.loaded) / Ahead::kShareSteps;
+    some.read = Bytes(std::llround(item.read.as_double() * left));
+    some.stages = left > 0 ? item.stages / left : static_cast<double>(item.steps);
+    some.step_issue = duration_from_seconds(to_seconds(item.step_issue) * left);
+    if (left == 0) some.load_latency = Duration();
+  }
+  return some;
+}
+
 double FlowPhysics::floor(double sharing) const {
   double least = std::max(chain(), issue);
   for (const double seconds : pipe_seconds) least = std::max(least, sequence + sharing * seconds);
@@ -65,9 +89,13 @@ FlowPhysics make_physics(const Machine& machine, const ItemClass& item, const Mi
   const ChannelArray reaching = bytes_reaching(machine, item, misses);
   const double all = reaching[0];
   if (all > 0) flow.memory_share = reaching[memory] / all;
+  const double passing =
+      (item.read.as_double() * item.read_port_weight + item.resident_read.as_double() * item.resident_port_weight) /
+      steps;  // the nearest cache's ports
   for (std::size_t j = 0; j <= memory; ++j) {
     const double beyond = j < memory ? reaching[j + 1] : 0;  // goes on to the next level
-    flow.bytes[j] = j < memory ? reaching[j] + machine.caches[j].fill_weight * beyond : reaching[j] * read_weight;
+    const double here = j == 0 ? passing : reaching[j];
+    flow.bytes[j] = j < memory ? here + machine.caches[j].fill_weight * beyond : reaching[j] * read_weight;
     if (all > 0) {
       const double latency = to_seconds(machine.channels[j].latency);
       flow.hop[j] = (reaching[j] - beyond) / all * latency;
@@ -103,8 +131,7 @@ double fill_seconds(const Machine& machine, const FlowClass& flow, double items,
     if (flow.hop[j] == 0) continue;
     const Channel& channel = machine.channels[j];
     const double t = items * flow.stages * flow.bytes[j] / (channel.peak.value() * flow.hop[j]);
-    const double factor = std::max(t, 1.0) * std::pow(1 + std::pow(std::min(t, 1 / t), channel.knee), 1 / channel.knee);
-    seconds += flow.hop[j] * (1 - (factor - t) / rounds);
+    seconds += flow.hop[j] * (1 - (knee(t, channel.knee).factor - t) / rounds);
   }
   return seconds;
 }

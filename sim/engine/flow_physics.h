@@ -15,6 +15,18 @@ namespace moesim {
 // Misses in each cache, in steps of CacheState::kShareSteps, of the bytes that reach it.
 using MissSteps = std::array<std::int8_t, kMaxChannels>;
 
+// Loads that are sent for before the wait: a flow of these alone, or of an item of which so many are there.
+struct Ahead {
+  static constexpr std::int8_t kShareSteps = 32;
+  bool alone = false;
+  std::int8_t loaded = 0;  // share of an item's `read`, in steps
+  friend bool operator==(const Ahead&, const Ahead&) = default;
+};
+// An item, or a piece of it, of which that is asked; of a step's loads that are there, none are in flight.
+ItemClass with_ahead(const ItemClass& item, Ahead ahead, double cuts);
+// Share of an item's loads that are sent for ahead.
+double ahead_share(const ItemClass& item, double cuts);
+
 // Kernels alike share their physics, so that rates solved once are found again.
 struct FlowPhysics {
   FlowClass flow;    // floor left out

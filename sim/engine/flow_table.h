@@ -17,6 +17,7 @@ namespace moesim {
 struct FlowKey {
   std::uint32_t kernel = 0;
   std::uint32_t item_class = 0;
+  Ahead ahead;
   std::int64_t level = 1;  // items that share a unit's pipes
   MissSteps misses{};
   bool reread = false;      // the region had been read before

@@ -29,12 +29,12 @@ struct CacheLevel {
   double fill_weight = 0;  // what filling a missed byte costs this cache's channel beside the read, in read bytes
 };
 
-// Units reach the memory through ports, which it serves in turn. As long as what is in flight waits in the memory's own
+// Units reach caches and memory through ports, which it serves in turn. As long as what is in flight waits in the memory's own
 // queues, a unit gets what it asks for, wherever it is; what exceeds them waits at the ports, where a unit that shares its
 // port with fewer others waits less.
 struct Ports {
   std::int64_t short_units = 0;  // units behind a port of fewer units than the others'; 0: all ports are alike
-  double advantage = 1;          // units behind the other ports / units behind such a one, >= 1
+  double advantage = 1;          // how many times as fast as the others they are at most, >= 1
   Bytes queue;                   // that wait in the memory itself
 };
 

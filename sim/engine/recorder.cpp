@@ -86,7 +86,8 @@ const ChannelArray& Recorder::moved(std::uint32_t record, const FlowTable& flows
   ChannelArray& bytes = grown(moved_, record, {-1});
   if (bytes[0] < 0) {
     const FlowKey& key = flows[record].key;
-    bytes = bytes_moved(machine_, plan_.kernels()[key.kernel].classes[key.item_class], key.misses);
+    const ItemClass& item = plan_.kernels()[key.kernel].classes[key.item_class];
+    bytes = bytes_moved(machine_, with_ahead(item, key.ahead, 1), key.misses);
   }
   return bytes;
 }

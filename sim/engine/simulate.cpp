@@ -42,7 +42,7 @@ constexpr double kEndTogether = 1.0 / 16384;
 constexpr double kLeastWindow = 1.0 / 256;
 constexpr double kMostWindow = 1.0 / 8;
 
-enum class EventKind : std::uint8_t { kKernelReady, kWaitOver, kFlowStart, kItemsEnd };
+enum class EventKind : std::uint8_t { kKernelReady, kWaitOver, kAheadStart, kFlowStart, kItemsEnd };
 
 struct Event {
   EventKind kind;
@@ -55,6 +55,8 @@ struct Cohort {
   std::uint32_t flow = 0;
   std::int64_t items = 0;
   std::int64_t after_wait = 0;  // picoseconds from the end of the wait to the first step
+  std::int64_t fill = 0;        // of these; loads ahead: of the loads after them, where these have all come
+  std::int8_t loaded = 0;       // share of its loads that has come meanwhile
   std::int64_t epilogue = 0;
   std::int64_t flow_start = 0;  // until the wait is over: the end of prologue_before
 };
@@ -65,6 +67,7 @@ struct Lane {
   std::int64_t slots = 0;
   std::int64_t resident = 0;
   std::int64_t flowing = 0;
+  EndSpread end_spread{};
 };
 constexpr std::size_t kUsual = 0, kShort = 1;
 
@@ -88,11 +91,11 @@ struct KernelState {
   bool ready_pushed = false;
   bool wait_over = false;
   bool done = false;
-  EndSpread end_spread;
   CacheHierarchy::Positions group_begin{};     // where the group in progress began
   CacheHierarchy::Positions write_begin{};     // and the region that it writes
   std::vector<std::int64_t> group_unfinished;  // only with item dependencies
   std::vector<std::uint32_t> parked;           // cohorts that wait for the kernel's wait or for other items
+  std::vector<std::uint32_t> loading;          // of these, those whose loads run ahead
   std::vector<std::uint32_t> flows;            // its records
   double memory_read = 0, memory_reread = 0, cache_read = 0, written = 0;
   KernelResult result;
@@ -108,6 +111,10 @@ class Engine {
   // Of a prologue or epilogue of kernel k, picoseconds.
   [[nodiscard]] std::int64_t scaled(std::uint32_t k, Duration d) const {
     return without_.has(Effect::kFill) ? 0 : std::llround(d.as_double() / static_cast<double>(states_[k].cuts));
+  }
+  // Its items may hold slots while its predecessors run.
+  [[nodiscard]] bool starts_early(std::uint32_t k) const {
+    return plan_.launch_mode() == LaunchMode::kProgrammatic || kernel(k).joined;
   }
   [[nodiscard]] std::int64_t items_of(std::uint32_t k, const ItemGroup& group) const {
     return group.count * states_[k].cuts;
@@ -129,6 +136,10 @@ class Engine {
                     double start_share);
   std::uint32_t flow_for(const FlowKey& key);
   std::uint32_t take_cohort();
+  [[nodiscard]] std::int64_t fill_of(std::uint32_t k, std::uint32_t flow) const;
+  void ahead_start(std::uint32_t cohort);
+  void ahead_end(std::uint32_t cohort, double share, double left);
+  void stop_ahead(std::uint32_t k);
   void schedule_flow(std::uint32_t cohort);
   void flow_start(std::uint32_t cohort);
   [[nodiscard]] double spread_of(const FlowRecord& record) const;
@@ -253,12 +264,12 @@ bool Engine::fills_queues(std::uint32_t k) const {
 void Engine::consider_launch(std::uint32_t k) {
   KernelState& s = states_[k];
   if (s.ready_pushed) return;
-  const bool early = plan_.launch_mode() == LaunchMode::kProgrammatic;
+  const bool early = starts_early(k);
   if (early ? s.predecessors_starting > 0 : s.predecessors_running > 0) return;
   s.ready_pushed = true;
   s.result.launch = TimePoint(now_);
   Duration delay;
-  if (!without_.has(Effect::kLaunch)) {
+  if (!without_.has(Effect::kLaunch) && !kernel(k).joined) {
     switch (plan_.launch_mode()) {
       case LaunchMode::kStream:
         delay = machine_.launch_stream;
@@ -282,6 +293,7 @@ void Engine::consider_launch(std::uint32_t k) {
 
 void Engine::wait_over(std::uint32_t k) {
   states_[k].wait_over = true;
+  stop_ahead(k);
   release_parked(k);
 }
 
@@ -419,7 +431,7 @@ void Engine::start_cohort(std::uint32_t k, std::int64_t first_item, std::int64_t
   // delays them.
   double start = static_cast<double>(now_);
   std::int64_t before = 0;
-  if (persistent && !first_on_slot) {
+  if (kern.joined || (persistent && !first_on_slot)) {
     cohort.after_wait = scaled(k, c.tile_prologue);
   } else {
     const double interval = without_.has(Effect::kLaunch) ? 0 : machine_.dispatch_interval.as_double();
@@ -429,12 +441,8 @@ void Engine::start_cohort(std::uint32_t k, std::int64_t first_item, std::int64_t
     before = scaled(k, c.prologue_before) + (first_on_slot ? scaled(k, c.first_prologue) : 0);
     cohort.after_wait = scaled(k, c.prologue_after);
   }
-  if (first_on_slot && !without_.has(Effect::kFill)) {
-    const double rounds = std::max(1.0, static_cast<double>(c.steps) / c.stages);
-    const auto wave = static_cast<double>(std::min(s.slots, s.started + s.remaining));
-    const double fill = fill_seconds(machine_, flows_[cohort.flow].flow, wave, rounds);
-    cohort.after_wait += std::llround(fill * kPicosecondsPerSecond / cuts);
-  }
+  if (first_on_slot) cohort.fill = fill_of(k, cohort.flow);
+  if (!kern.joined) cohort.after_wait += cohort.fill;
   const auto dispatched = static_cast<std::int64_t>(std::llround(start));
   if (s.started == 0) s.result.start = TimePoint(dispatched);
   s.resident += items;
@@ -456,8 +464,70 @@ void Engine::start_cohort(std::uint32_t k, std::int64_t first_item, std::int64_t
     schedule_flow(index);
   } else {
     s.parked.push_back(index);
-    if (s.wait_over) s.waiting += items;
+    if (s.wait_over) {
+      s.waiting += items;
+    } else if (c.ahead > 0 && c.read > Bytes(0)) {
+      events_.push(cohort.flow_start + (kern.joined ? 0 : cohort.fill), {EventKind::kAheadStart, index});
+    }
   }
+}
+
+// What the first loads of a wave's items take beyond their steps' time, picoseconds.
+std::int64_t Engine::fill_of(std::uint32_t k, std::uint32_t flow) const {
+  if (without_.has(Effect::kFill)) return 0;
+  const KernelState& s = states_[k];
+  const ItemClass& c = kernel(k).classes[flows_[flow].key.item_class];
+  const double rounds = std::max(1.0, static_cast<double>(c.steps) / c.stages);
+  const auto wave = static_cast<double>(std::min(s.slots, s.started + s.remaining));
+  const double fill = fill_seconds(machine_, flows_[flow].flow, wave, rounds);
+  return std::llround(fill * kPicosecondsPerSecond / static_cast<double>(s.cuts));
+}
+
+// Loads that need not wait begin, unless the wait is over by now.
+void Engine::ahead_start(std::uint32_t index) {
+  Cohort& cohort = cohorts_[index];
+  KernelState& s = states_[cohort.kernel];
+  if (std::find(s.parked.begin(), s.parked.end(), index) == s.parked.end()) return;
+  if (!kernel(cohort.kernel).joined) cohort.after_wait -= cohort.fill;
+  FlowKey key = flows_[cohort.flow].key;
+  key.ahead.alone = true;
+  cohort.flow = flow_for(key);
+  s.loading.push_back(index);
+  s.flowing += cohort.items;
+  lane_of(cohort.flow).flowing += cohort.items;
+  flows_.start(cohort.flow, cohort.items);
+  FlowRecord& record = flows_[cohort.flow];
+  record.fifo.push_back({record.progress + 1, index});
+  rates_stale_ = true;
+}
+
+// This share of them has come, the rest will in so many seconds. Where nothing more is in flight, the next loads come as an
+// item's first do.
+void Engine::ahead_end(std::uint32_t index, double share, double left) {
+  Cohort& cohort = cohorts_[index];
+  KernelState& s = states_[cohort.kernel];
+  flows_[cohort.flow].items -= cohort.items;
+  s.flowing -= cohort.items;
+  lane_of(cohort.flow).flowing -= cohort.items;
+  rates_stale_ = true;
+  const ItemClass& c = kernel(cohort.kernel).classes[flows_[cohort.flow].key.item_class];
+  share *= ahead_share(c, static_cast<double>(s.cuts));
+  if (share < 1)
+    cohort.after_wait += std::max<std::int64_t>(0, cohort.fill - std::llround(left * kPicosecondsPerSecond));
+  cohort.loaded = static_cast<std::int8_t>(std::lround(share * Ahead::kShareSteps));
+}
+
+// The wait is over: what has come of the loads stays, and the rest comes as the items take their steps.
+void Engine::stop_ahead(std::uint32_t k) {
+  for (const std::uint32_t index : states_[k].loading) {
+    FlowRecord& record = flows_[cohorts_[index].flow];
+    const auto queued = std::find_if(record.fifo.begin() + static_cast<std::ptrdiff_t>(record.head), record.fifo.end(),
+                                     [&](const FlowCohort& q) { return q.cohort == index; });
+    const double left = std::clamp(queued->finish - record.progress, 0.0, 1.0);
+    record.fifo.erase(queued);
+    ahead_end(index, 1 - left, left / record.rate);
+  }
+  states_[k].loading.clear();
 }
 
 std::uint32_t Engine::take_cohort() {
@@ -498,15 +568,21 @@ std::uint32_t Engine::flow_for(const FlowKey& key) {
     if (flows_[i].key == key) return i;
   }
   const ItemClass& item = kernel(key.kernel).classes[key.item_class];
-  FlowPhysics physics = make_physics(machine_, item, key.misses, key.reread, static_cast<double>(s.cuts), without_);
+  const auto cuts = static_cast<double>(s.cuts);
+  const ItemClass& asked = key.ahead == Ahead{} ? item : with_ahead(item, key.ahead, cuts);
+  FlowPhysics physics = make_physics(machine_, asked, key.misses, key.reread, cuts, without_);
   physics.flow.short_port = key.short_port;
   s.flows.push_back(flows_.add_record(key, physics));
   return s.flows.back();
 }
 
 void Engine::flow_start(std::uint32_t index) {
-  const Cohort& cohort = cohorts_[index];
+  Cohort& cohort = cohorts_[index];
   KernelState& s = states_[cohort.kernel];
+  if (FlowKey key = flows_[cohort.flow].key; key.ahead.alone) {
+    key.ahead = {false, cohort.loaded};
+    cohort.flow = flow_for(key);
+  }
   FlowRecord& record = flows_[cohort.flow];
   s.delayed -= cohort.items;
   s.flowing += cohort.items;
@@ -546,7 +622,7 @@ void Engine::queue_end(FlowRecord& record, std::uint32_t index, double finish) {
 // What items before them on their slots were early or late adds up. While items are still to start: none.
 double Engine::spread_of(const FlowRecord& record) const {
   const KernelState& s = states_[record.key.kernel];
-  if (s.remaining > 0 || machine_.round_spread == 0) return 0;
+  if (s.remaining > 0 || record.key.ahead.alone || machine_.round_spread == 0) return 0;
   if (without_.has(Effect::kTail) || without_.has(Effect::kInFlight)) return 0;
   const ItemClass& c = kernel(record.key.kernel).classes[record.key.item_class];
   const double rounds = std::max(1.0, static_cast<double>(c.steps) / c.stages);
@@ -558,8 +634,8 @@ double Engine::spread_of(const FlowRecord& record) const {
 void Engine::queue_ends(FlowRecord& record, std::uint32_t index, double finish) {
   const double spread = spread_of(record);
   if (spread == 0) return queue_end(record, index, finish);
-  const std::uint32_t k = cohorts_[index].kernel;
-  for (const SpreadPart& part : states_[k].end_spread.next(cohorts_[index].items, kernel(k).gang)) {
+  const std::int64_t gang = kernel(cohorts_[index].kernel).gang;
+  for (const SpreadPart& part : lane_of(cohorts_[index].flow).end_spread.next(cohorts_[index].items, gang)) {
     std::uint32_t some = index;
     if (part.items < cohorts_[index].items) {
       some = take_cohort();
@@ -577,6 +653,10 @@ void Engine::flow_end(FlowRecord& record) {
   if (!options_.cohorts) record.progress = done.finish;  // drops what rounding to picoseconds left
   Cohort& cohort = cohorts_[done.cohort];
   KernelState& s = states_[cohort.kernel];
+  if (record.key.ahead.alone) {
+    std::erase(s.loading, done.cohort);
+    return ahead_end(done.cohort, 1, 0);
+  }
   record.items -= cohort.items;
   s.flowing -= cohort.items;
   lane_of(cohort.flow).flowing -= cohort.items;
@@ -643,8 +723,9 @@ void Engine::kernel_end(std::uint32_t k) {
   for (const std::uint32_t next : successors_[k]) {
     KernelState& n = states_[next];
     --n.predecessors_running;
-    if (n.predecessors_running == 0 && plan_.launch_mode() == LaunchMode::kProgrammatic) {
-      const std::int64_t delay = without_.has(Effect::kLaunch) ? 0 : machine_.launch_programmatic.value();
+    if (n.predecessors_running == 0 && starts_early(next)) {
+      const bool at_once = without_.has(Effect::kLaunch) || kernel(next).joined;
+      const std::int64_t delay = at_once ? 0 : machine_.launch_programmatic.value();
       events_.push(now_ + delay, {EventKind::kWaitOver, next});
     }
     consider_launch(next);
@@ -735,13 +816,16 @@ SimulationResult Engine::run() {
         case EventKind::kKernelReady: {
           KernelState& s = states_[event.index];
           s.launched = true;
-          if (plan_.launch_mode() != LaunchMode::kProgrammatic) s.wait_over = true;
+          if (!starts_early(event.index)) s.wait_over = true;
           running_.push_back(event.index);
           blame_stale_ = true;
           break;
         }
         case EventKind::kWaitOver:
           wait_over(event.index);
+          break;
+        case EventKind::kAheadStart:
+          ahead_start(event.index);
           break;
         case EventKind::kFlowStart:
           flow_start(event.index);

@@ -38,7 +38,10 @@ struct ItemClass {
   double first_share = 1;  // share of `read` that no other item of the same group reads too, (0, 1]
   double read_weight = 1;  // what a byte of `read` costs the memory beside one of a plain stream (rows, pages), >= 1
   Bytes resident_read;     // per item, always found in the nearest cache (activations, index lists)
-  Bytes write;             // per item
+  // What a byte of `read`, of `resident_read` costs the nearest cache beside one that is read alone, > 0: 1 / n where n items
+  // behind one port read it at the same time, since it passes the port once.
+  double read_port_weight = 1, resident_port_weight = 1;
+  Bytes write;                                    // per item
   std::array<double, kPipeCount> pipe_seconds{};  // per step, of a pipe that the item has for itself
   double useful_share = 1;                        // matrix rows asked for / rows issued, [0, 1]
   // Share of the matrix pipe's time that it waits for its stationary operand, [0, 1]; the rest is divided by
@@ -48,11 +51,12 @@ struct ItemClass {
   Duration load_latency;   // what these loads take beyond the channels' latency (asynchronous copies, their wait)
   Duration step_issue;     // issuing the load instructions of one step
   Duration step_sequence;  // an in-order core's own time for a step, in which its pipes stand still
+  double ahead = 0;        // of these loads, K-steps that are sent for before the wait is over, >= 0
   bool ring_spans_items = false;  // stages go on from one item of a slot to the next: fewer steps do not drain them
   Duration first_prologue;        // before the others, for the first item on a slot (instructions not yet cached)
   Duration prologue_before;       // before the dependency wait
   Duration prologue_after;        // after it
-  Duration tile_prologue;         // persistent schedule: instead of the prologues, for items after the first on a slot
+  Duration tile_prologue;  // instead of the prologues: persistent schedule, items after the first on a slot; joined
   Duration epilogue;
   double useful_flops = 0, issued_flops = 0;  // of an item; opaque to the engine, for timelines
 };
@@ -95,6 +99,9 @@ struct Kernel {
   ResourceVector footprint{};  // per item
   std::int64_t gang = 1;       // items that start together (cluster)
   Schedule schedule;
+  // In the launch of its one predecessor: its items go on where that kernel's ended, without launch, dispatch or fill, and
+  // wait for all of them.
+  bool joined = false;
   std::vector<ItemClass> classes;
   std::vector<ItemGroup> groups;
   // Opaque to the engine, for timelines.

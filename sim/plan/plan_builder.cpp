@@ -13,6 +13,8 @@ void check_class(const ItemClass& c) {
   MOESIM_CHECK(c.steps >= 1 && c.stages > 0 && c.read_weight >= 1);
   MOESIM_CHECK(c.read >= Bytes(0) && c.resident_read >= Bytes(0) && c.write >= Bytes(0));
   MOESIM_CHECK(c.first_share > 0 && c.first_share <= 1);
+  MOESIM_CHECK(c.ahead >= 0);
+  MOESIM_CHECK(c.read_port_weight > 0 && c.resident_port_weight > 0);
   MOESIM_CHECK(c.useful_share >= 0 && c.useful_share <= 1);
   MOESIM_CHECK(c.stationary_share >= 0 && c.stationary_share <= 1);
   for (const double seconds : c.pipe_seconds) MOESIM_CHECK(seconds >= 0);
@@ -115,6 +117,9 @@ ExecutionPlan PlanBuilder::seal() {
   std::vector<std::uint32_t> next(plan.offsets_.begin(), plan.offsets_.end() - 1);
   for (const auto& [before, after] : edges_) plan.before_[next[after]++] = before;
 
+  for (std::size_t k = 0; k < kernels_.size(); ++k) {
+    MOESIM_CHECK(!kernels_[k].joined || plan.offsets_[k + 1] - plan.offsets_[k] == 1);
+  }
   plan.kernels_ = std::move(kernels_);
   plan.regions_ = std::move(regions_);
   plan.launch_mode_ = mode_;

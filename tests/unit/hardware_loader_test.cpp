@@ -220,7 +220,7 @@ TEST(ParseHardware, uncertainty_is_a_share_of_the_value) {
 
 TEST(ParseHardware, ports_are_known_in_full_or_not_at_all) {
   DeviceText text;
-  text.set("port.units", DeviceText::constant("6")).set("port.short_units", DeviceText::constant("4"));
+  text.set("port.units", DeviceText::constant("6")).set("port.advantage", DeviceText::constant("1.5"));
   text.set("port.queue", DeviceText::constant("\"12 MB\"")).remove("port.units_on_short");
   const InputProblem problem = problem_of(text);
   EXPECT_EQ(problem.where, "/port");
@@ -231,7 +231,7 @@ TEST(ParseHardware, ports_are_known_in_full_or_not_at_all) {
   EXPECT_EQ(ports.short_units, 4);
   EXPECT_EQ(ports.advantage, 1.5);
   EXPECT_EQ(ports.queue, Bytes(12'000'000));
-  EXPECT_EQ(problem_of(text.set("port.short_units", DeviceText::constant("7"))).where, "/port/short_units/value");
+  EXPECT_EQ(problem_of(text.set("port.advantage", DeviceText::constant("0.9"))).where, "/port/advantage/value");
 }
 
 TEST(ParseHardware, duplicate_key_is_refused) {

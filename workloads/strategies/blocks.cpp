@@ -22,6 +22,11 @@ constexpr double kLatencySpread = 45e-9;
 
 std::int64_t Device::units() const { return std::llround(hardware_[Hw::kUnitCount]); }
 
+double Device::sharers(std::int64_t count, std::int64_t stride) const {
+  const double behind_port = hardware_.has(Hw::kPortUnits) ? hardware_[Hw::kPortUnits] : 1;
+  return std::max(1.0, std::min(static_cast<double>(count), behind_port / static_cast<double>(stride)));
+}
+
 Duration Device::cache_round_trips(double count) const {
   return duration_from_seconds(count * hardware_[Hw::kLlcLatency]);
 }

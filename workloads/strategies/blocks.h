@@ -20,6 +20,8 @@ class Device {
   Device(const HardwareModel& hardware, double clock_hz) : hardware_(hardware), clock_(Hertz(clock_hz)) {}
   [[nodiscard]] const HardwareModel& hardware() const { return hardware_; }
   [[nodiscard]] std::int64_t units() const;
+  // Of `count` items that read the same at the same time, each `stride` items after the one before, those behind one port.
+  [[nodiscard]] double sharers(std::int64_t count, std::int64_t stride = 1) const;
   [[nodiscard]] double seconds(double cycles) const { return clock_.seconds(Cycles(cycles)); }
   [[nodiscard]] Duration duration(double cycles) const { return clock_.duration(Cycles(cycles)); }
   // Dependent reads that hit the last-level cache.

@@ -20,7 +20,7 @@ constexpr ParameterInfo kParameters[] = {
     {"block_n", "128", "weight rows of a tile of the batched product", 8, 512},
     {"block_k", "64", "K of a step", 16, 1024},
     {"element_copy", "as PyTorch chooses", "1: the copy takes an element a thread at a time; 0: 16 bytes", 0, 1},
-    {"buffers", "6, fewer where four fifths of a unit's on-chip memory hold fewer", "K-steps in flight", 1, 64},
+    {"buffers", "6, or what a unit's on-chip memory holds", "K-steps in flight", 1, 64},
 };
 
 constexpr std::int64_t kMostBuffers = 6;

@@ -31,6 +31,7 @@ constexpr double kSumsOfChain = 2;         // products of a step go to two sums 
 constexpr double kInputBits = 16;
 constexpr double kInputsAtATime = 256;  // of a row that a warp's registers hold
 constexpr double kWeightsPerConversion = 2;
+constexpr double kLastWarp = 3.4;  // the last of 16 alike is so many of its own standard deviations late (12: 3.0)
 constexpr double kInputLoadBytes = 16, kInputLoadsTogether = 4;  // of a thread, ahead of the weights; then one by one
 
 // Instructions of a warp beside products, as compiled for sm_90a: of a step (where it lies, its copies ahead), of a round and
@@ -152,6 +153,9 @@ struct Side {
   std::int64_t passes = 0;      // of all experts
   std::int64_t widest = 0;      // picks of the widest pass
   double least_sums_bytes = 0;  // of each half of the partial sums
+  bool hands_over = false;      // the other side follows in the same launch
+  bool joined = false;          // follows the other side
+  double run_on = 0;            // of its steps, those whose loads come while the other side's last warps are late
 };
 
 // What a warp does for one step of 4 KiB, and what all warps do together for a batch of blocks.
@@ -178,10 +182,10 @@ class StreamPass {
     warps_ = parameter(request, side.name + ".num_warps", converted_ ? kConvertWarps : kWarps);
     const auto on_chip = static_cast<std::int64_t>(device_.constant(Hw::kSharedMaxPerItem));
     ring_ = parameter(request, side.name + ".bytes_in_flight", std::min(warps_ * kWarpBytes, 3 * on_chip / 4));
-    const double slots = static_cast<double>(ring_) / static_cast<double>(kBlockRows * kStepBytes);
+    stages_ = static_cast<double>(ring_) / static_cast<double>(kBlockRows * kStepBytes);
     const double lists = 12 * static_cast<double>(layer_.picks) + 16 * static_cast<double>(side.passes);
     const double room = static_cast<double>(on_chip) - static_cast<double>(ring_) * (1 + kRingPadding) -
-                        slots * kTagBytes - 2 * side.least_sums_bytes - lists -
+                        stages_ * kTagBytes - 2 * side.least_sums_bytes - lists -
                         (side.outputs_bytes <= kOutputsBytes ? side.outputs_bytes : 0);
     const double inputs = row_inputs() * side.inputs;
     from_cache_ = inputs > room;
@@ -192,6 +196,8 @@ class StreamPass {
   }
 
   [[nodiscard]] Kernel kernel(Chain& chain, const CtaClasses& classes) const;
+  // Steps of the other side that come while a CTA's last warps are late, mean over the CTAs.
+  [[nodiscard]] double run_on(const CtaClasses& classes) const;
   [[nodiscard]] LaunchShape launch() const {
     return {warps_ * static_cast<std::int64_t>(request_.hardware[Hw::kWarpSize]),
             parameter(request_, side_.name + ".registers", converted_ ? kConvertRegisters : kRegisters),
@@ -203,6 +209,8 @@ class StreamPass {
   [[nodiscard]] Duration batch_sum(double blocks) const;
   [[nodiscard]] StepWork step(const BlockWork& work, double blocks) const;
   [[nodiscard]] ItemClass item(std::int64_t blocks, const BlockWork& work) const;
+  [[nodiscard]] double late_steps(std::int64_t blocks) const;
+  void load_more(ItemClass& item, double steps) const;
 
   const LowerRequest& request_;
   const MoeLayer& layer_;
@@ -213,6 +221,7 @@ class StreamPass {
   double block_steps_ = 1;
   double step_weights_ = 0;
   std::int64_t warps_ = 1, ring_ = 0;  // each warp has its own part of the ring, and its chain
+  double stages_ = 1;                  // steps in the ring
   double batch_ = 1;                   // blocks between two barriers
 };
 
@@ -261,7 +270,7 @@ ItemClass StreamPass::item(std::int64_t blocks, const BlockWork& work) const {
   const auto pipe = [](PipeKind kind) { return static_cast<std::size_t>(kind); };
   ItemClass item;
   item.steps = blocks * std::llround(block_steps_);
-  item.stages = static_cast<double>(ring_) / static_cast<double>(kBlockRows * kStepBytes);
+  item.stages = stages_;
   item.read = Bytes(std::llround(block_bytes * count));
   item.first_share = std::min(1.0, work.first);
   item.write = Bytes(2 * blocks * kBlockRows);
@@ -293,10 +302,17 @@ ItemClass StreamPass::item(std::int64_t blocks, const BlockWork& work) const {
                                      (side_by_side * device_.constant(Hw::kAsyncCopyPerWarp)));
   item.first_prologue = duration_from_seconds(device_.constant(Hw::kLaunchPrologue));
   // The groups of picks, their numbers; of inputs that are kept, what the first loads of all threads leave.
-  const double turns = row_inputs() * side_.inputs / (kInputLoadBytes * static_cast<double>(launch().threads));
-  const double more = from_cache_ ? 0 : std::max(0.0, std::ceil(turns) - kInputLoadsTogether);
+  const double kept = from_cache_ ? 0 : row_inputs() * side_.inputs;
+  const double turns = kept / (kInputLoadBytes * static_cast<double>(launch().threads));
+  const double more = std::max(0.0, std::ceil(turns) - kInputLoadsTogether);
   item.prologue_after = device_.cache_round_trips(2 + more) + device_.code(kStartCode);
-  item.epilogue = batch_sum(std::min(batch_, count)) + device_.cache_round_trips(1);
+  // All CTAs have come; then inputs that are kept, of all threads so many loads at a time.
+  item.tile_prologue = device_.cache_round_trips(1 + std::ceil(turns / kInputLoadsTogether)) +
+                       duration_from_seconds(device_.load_port_seconds(kept));
+  item.ahead = item.stages;
+  // Handed over: the results have left, a count has gone up, and another CTA sees it.
+  item.epilogue = batch_sum(std::min(batch_, count)) + device_.cache_round_trips(side_.hands_over ? 3 : 1);
+  load_more(item, late_steps(blocks) - side_.run_on);
   if (side_.combined > 0) {
     item.epilogue +=
         device_.code(kCombineCode) +
@@ -308,6 +324,8 @@ ItemClass StreamPass::item(std::int64_t blocks, const BlockWork& work) const {
 Kernel StreamPass::kernel(Chain& chain, const CtaClasses& classes) const {
   Kernel kernel;
   kernel.name = kernel.stage = side_.stage;
+  kernel.joined = side_.joined;
+  if (side_.hands_over) kernel.schedule = {Schedule::Kind::kPersistent, 1, {}};  // the ring runs on while results leave
   for (const auto& [key, cta_class] : classes) {
     const BlockWork work = BlockWork{}.add(cta_class.work, 1 / static_cast<double>(cta_class.ctas));
     ItemGroup group;
@@ -322,12 +340,46 @@ Kernel StreamPass::kernel(Chain& chain, const CtaClasses& classes) const {
   return kernel;
 }
 
-void add_pass(Chain& chain, const LowerRequest& request, const Side& side, const CtaClasses& classes,
-              LabelOrder order) {
+// Warps walk apart round by round, and a CTA ends with its last. In a launch of its own others take the bandwidth that those
+// before it leave; here the other side's loads do.
+double StreamPass::late_steps(std::int64_t blocks) const {
+  const HardwareModel& hardware = device_.hardware();
+  if (!side_.hands_over || !hardware.has(Hw::kHbmRoundSpread)) return 0;
+  const double rounds = static_cast<double>(blocks) * block_steps_ / stages_;
+  return stages_ * std::min(1.0, kLastWarp * hardware[Hw::kHbmRoundSpread] * std::sqrt(std::max(0.0, rounds - 1)));
+}
+
+double StreamPass::run_on(const CtaClasses& classes) const {
+  double steps = 0, ctas = 0;
+  for (const auto& [key, cta_class] : classes) {
+    steps += static_cast<double>(cta_class.ctas) * late_steps(key.first);
+    ctas += static_cast<double>(cta_class.ctas);
+  }
+  return steps / ctas;
+}
+
+// > 0: of the other side; < 0: the other side has loaded so many of this one's.
+void StreamPass::load_more(ItemClass& item, double steps) const {
+  if (steps == 0) return;
+  const auto own = static_cast<double>(item.steps);
+  const double loads = std::max(0.0, own + steps), step_bytes = item.read.as_double() / own;
+  item.read = Bytes(std::llround(loads * step_bytes));
+  if (steps > 0) {
+    item.steps = std::llround(loads);
+  } else {  // as many in flight of fewer
+    item.ahead = loads > 0 ? std::max(0.0, stages_ + steps) * own / loads : 0;
+    item.stages = loads > 0 ? stages_ * own / loads : own;
+  }
+}
+
+// Returns the steps that it loads of the side after it.
+double add_pass(Chain& chain, const LowerRequest& request, const Side& side, const CtaClasses& classes,
+                LabelOrder order) {
   const StreamPass pass(request, side);
   Kernel kernel = pass.kernel(chain, classes);
   label_experts(kernel, request.layer, order);
   chain.add(std::move(kernel), pass.launch());
+  return pass.run_on(classes);
 }
 
 }  // namespace
@@ -358,15 +410,16 @@ Lowered lower_persistent_stream(const LowerRequest& request) {
     down.ordered = true;  // as up writes them
     down.outputs = static_cast<double>(kBlockRows);
     down.passes = up.passes, down.widest = up.widest, down.least_sums_bytes = up.least_sums_bytes;
+    up.hands_over = down.joined = parameter(request, "one_launch", 0) != 0 && request.stage.empty();
     if (fused) {
       const auto rows_of_cta = static_cast<double>(divide_up(down_blocks, units) * kBlockRows);
       down.outputs_bytes = picks * rows_of_cta * sizeof(float);
       down.combined = picks / tokens;
     }
-    add_pass(chain, request, up,
-             interleaved ? dealt_blocks(up_blocks * all.count, 1, all.work, units)
-                         : runs_of_blocks(layer, most, up_blocks, units),
-             interleaved ? LabelOrder::kEachInTurn : LabelOrder::kInterleaved);
+    down.run_on = add_pass(chain, request, up,
+                           interleaved ? dealt_blocks(up_blocks * all.count, 1, all.work, units)
+                                       : runs_of_blocks(layer, most, up_blocks, units),
+                           interleaved ? LabelOrder::kEachInTurn : LabelOrder::kInterleaved);
     add_pass(chain, request, down, dealt_blocks(down_blocks, all.count, all.work, units), LabelOrder::kEachInTurn);
   }
   if (!fused) add_combine(chain, request);

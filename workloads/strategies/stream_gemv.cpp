@@ -28,6 +28,7 @@ constexpr ParameterInfo kParameters[] = {
     {"down.bytes_in_flight", "8192 a warp, or what fits", "of a persistent CTA's ring", 1024, 1 << 20},
     {"up.interleaved", "1",
      "persistent: 1: neighbouring blocks of rows go to neighbouring CTAs; 0: a CTA has a run of them", 0, 1},
+    {"one_launch", "0", "persistent: 1: up and down in one launch, the ring runs on while all CTAs wait for up", 0, 1},
     {"down.fused", "1", "persistent: 1: the combine is a part of down; 0: a kernel of its own", 0, 1},
     {"up.block_n", "2 (16-bit), 8 (others)", "rows of gate and of up of a CTA", 1, 256},
     {"up.block_k", "1024 (16-bit), 128 (others)", "K of a step", 16, 8192},

@@ -12,7 +12,9 @@ constexpr std::int64_t kSwapGranule = 8;    // columns of the smallest mma/wgmma
 constexpr double kBytesPerMatrixStep = 32;  // K bytes of one mma instruction, whatever the type
 constexpr std::int64_t kScaleBlock = 128;
 constexpr double kScaleBytes = 4;
-constexpr double kRingShare = 0.8;  // the rest holds results on their way out
+// Of what a CTA may hold on the chip; results take the rest. The largest rings of cuBLAS and CUTLASS on an H200 take 214,016 of
+// 232,448 bytes.
+constexpr double kRingShare = 0.93;
 constexpr double kResultBytes = 2;  // results leave in 16 bits
 constexpr std::int64_t kWarpLevelRows = 16;
 // Instructions of a warp before the first copy and after the K loop (addresses and masks; results out): means of the
@@ -94,6 +96,17 @@ std::pair<std::int64_t, std::int64_t> warps_of_tile(const TileShape& tile) {
     }
   }
   return {m, n};
+}
+// Bytes of a step that asynchronous instructions read from on-chip memory: for each of their blocks of rows these and all
+// columns.
+double async_operand_bytes(const Device& device, const Product& product, const TileShape& tile, std::int64_t issued) {
+  const auto block = static_cast<std::int64_t>(device.constant(Hw::kMatrixAsyncRows));
+  const double weights = element_bytes(product.weights), inputs = element_bytes(product.activations);
+  const double of_rows = static_cast<double>(block) * (tile.swap_ab ? weights : inputs);
+  const double of_columns =
+      tile.swap_ab ? static_cast<double>(issued) * inputs : static_cast<double>(tile.block_n) * weights;
+  const std::int64_t blocks = divide_up(tile.swap_ab ? tile.block_n : issued, block);
+  return static_cast<double>(blocks * tile.block_k) * (of_rows + of_columns);
 }
 // Units with asynchronous instructions multiply fp8 only there: mma.sync on e4m3 compiles to F2FP.F16.E4M3.UNPACK of both
 // operands and HMMA.16816 on sm_90a and sm_100a, but to QMMA on sm_89 and sm_120a (CUDA 13.0).
@@ -224,27 +237,35 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
       block_k * (block_n * element_bytes(product.weights) + static_cast<double>(tile.block_m) * activation_element);
   const double port_seconds =
       device.load_port_seconds((weight_bytes + item.resident_read.as_double()) / static_cast<double>(item.steps));
-  // Warps copy a step's tiles into on-chip memory, and each reads back the rows and columns that it multiplies.
-  double passed = 0;
-  if (!tile.bulk_copies && warp_level(device, tile)) {
+  // A step's tiles are copied into on-chip memory; instructions, or each warp the rows and columns that it multiplies, read
+  // them back.
+  const bool async = multiplies_async(device, tile);
+  double on_chip = 0, read_back = 0;  // seconds
+  if (async) {
+    on_chip = device.seconds((copied + async_operand_bytes(device, product, tile, issued)) /
+                             (kSharedBytesPerClock * kAsyncProductShare));
+  } else if (!tile.bulk_copies) {
     const auto [m_warps, n_warps] = warps_of_tile(tile);
-    passed = copied + block_k * (static_cast<double>(m_warps) * block_n * element_bytes(product.weights) +
-                                 static_cast<double>(n_warps) * static_cast<double>(tile.block_m) * activation_element);
+    const double read = static_cast<double>(m_warps) * block_n * element_bytes(product.weights) +
+                        static_cast<double>(n_warps) * static_cast<double>(tile.block_m) * activation_element;
+    read_back = device.seconds(block_k * read / kSharedBytesPerClock);
+    on_chip = device.seconds(copied / kSharedBytesPerClock) + read_back;
   }
-  item.pipe_seconds[static_cast<std::size_t>(PipeKind::kLoadPort)] =
-      std::max(port_seconds, device.seconds(passed / kSharedBytesPerClock));
+  item.pipe_seconds[static_cast<std::size_t>(PipeKind::kLoadPort)] = std::max(port_seconds, on_chip);
   item.load_latency = duration_from_seconds(device.constant(Hw::kAsyncCopyLatency));
   const double chain = block_k * (converted ? 2.0 : std::max(activation_element, 1.0)) / kBytesPerMatrixStep;
   double serial = device.constant(Hw::kSharedLatency) + device.constant(Hw::kBarrier);
   if (blocked) serial += device.constant(Hw::kSharedLatency);  // scales
   item.step_latency = device.duration(serial);
   Duration products = device.duration(chain * device.constant(Hw::kMatrixLatency));
+  if (async && tile.triton && !blocked) products = device.duration(kAsyncProductLatency);
   // Warps that convert, multiply and scale one after another wait for each; warps of other items go on meanwhile.
-  if (!tile.bulk_copies && (blocked || warp_level(device, tile))) {
+  if (!tile.bulk_copies && (blocked || !async)) {
     const auto own = [&](PipeKind pipe) {
       return duration_from_seconds(item.pipe_seconds[static_cast<std::size_t>(pipe)]);
     };
-    products = std::max(products, own(PipeKind::kMatrix)) + own(PipeKind::kVector) + duration_from_seconds(operands);
+    products = std::max({products, own(PipeKind::kMatrix), duration_from_seconds(read_back)}) + own(PipeKind::kVector) +
+               duration_from_seconds(operands);
     // The next step's copies are sent for after the products of asynchronous instructions have come and been scaled.
     if (blocked && !converted) products += device.code(copies * kCodeOfBlockCopy);
   }
@@ -254,10 +275,9 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
     item.step_issue = device.duration(copied / (static_cast<double>(issuers) * device.constant(Hw::kAsyncCopyPerWarp)));
   }
   if (tile.triton) {
-    // The same warps copy and multiply; asynchronous products run while the next step's copies are sent for.
-    const bool beside = !blocked && multiplies_async(device, tile);
-    const double running = beside ? item.pipe_seconds[static_cast<std::size_t>(PipeKind::kMatrix)] : 0;
-    item.step_latency += std::max(item.step_issue, duration_from_seconds(running));
+    // The same warps copy and multiply, but asynchronous products run while the next step's copies are sent for.
+    const double running = std::max(on_chip, item.pipe_seconds[static_cast<std::size_t>(PipeKind::kMatrix)]);
+    item.step_latency += async && !blocked ? duration_from_seconds(running) : item.step_issue;
     item.step_issue = Duration();
     item.load_latency += duration_from_seconds(port_seconds);
   }
@@ -266,11 +286,10 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
 
   item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
   item.prologue_after += device.cache_round_trips(2);  // the block's expert, then its row numbers
-  item.epilogue = device.duration(item.write.as_double() / kStoredBytesPerClock);
   item.first_prologue += device.cache_round_trips(1);  // the last results leave; no slot's next item waits for them
-  if (!tile.bulk_copies) {                             // else one warp begins to copy at once
+  if (!tile.bulk_copies) {                             // else one warp copies at once, and results leave in bulk
     item.prologue_after += device.code(kCodeBefore);
-    item.epilogue += device.code(kCodeAfter);
+    item.epilogue += device.code(kCodeAfter) + device.duration(item.write.as_double() / kStoredBytesPerClock);
   }
   if (tile.triton && item.steps > tile.buffers) {
     // Of n steps with s in flight the last round is whole: (n + s - 1) / s rounds of latency, where n / s are counted. Once
@@ -347,7 +366,9 @@ void add_row_blocks(Kernel& kernel, Chain& chain, const Device& device,
   for (const Bucket& b : buckets) {
     kernel.classes.push_back(
         tile_item(device, product, tile, b.issued, static_cast<double>(b.rows) / static_cast<double>(b.blocks)));
-    kernel.classes.back().first_share = 1 / static_cast<double>(b.turns);
+    ItemClass& item = kernel.classes.back();
+    item.first_share = 1 / static_cast<double>(b.turns);
+    if (tile.bulk_copies) item.resident_port_weight = 1 / device.sharers(n_blocks, b.turns * tile.cluster);
   }
 }
 

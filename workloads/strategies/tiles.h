@@ -15,9 +15,13 @@
 //   peak; fp8 operands of it are converted to 16 bits where asynchronous instructions exist (Hopper, Blackwell sm100)
 //   code        the instructions before the first copy and after the loop, one after another; not where a warp is there for
 //               the copies alone
+//   neighbours  with bulk copies, tiles side by side along a row block read its rows at the same time: these pass a port once
+//               for all of them behind it (tiles that warps copy are not seen to gain)
 //   results     valid rows x block_n x 2 bytes at 32 a clock; they reach memory while a slot's next item begins
-//   on chip     a step's bytes pass a unit's on-chip memory (128 B a clock) as they are copied in and as warps of warp-level
-//               products read them: weights once for each row of warps, inputs once for each column of them
+//   on chip     a step's bytes pass a unit's on-chip memory (128 B a clock) as they are copied in and as products read them:
+//               warp-level ones weights once for each row of warps, inputs once for each column of them; asynchronous ones
+//               for each 64 (matrix.async_rows) rows these and all columns, at 0.905 of the rate. Alone on a unit, tiles of
+//               64 x 64 to 128 x 256 and K-steps of 64 and 128 took that and 30 to 70 ns a step (H200, Triton 3.6)
 // Leaves out: bank conflicts, instructions of the loop that are neither copies nor products.
 // Sources: published descriptions of Triton fused MoE (vLLM, SGLang), CUTLASS grouped GEMM, mma and wgmma timing (Hopper
 // microbenchmarks).
@@ -30,6 +34,10 @@
 #include "workloads/strategies/blocks.h"
 
 namespace moesim {
+
+// Asynchronous products (wgmma_rate of the CUDA harness, H200): share of on-chip memory's rate, or of the matrix pipe's peak,
+// that they reach, and clocks from the last instruction to the end of the wait for it.
+inline constexpr double kAsyncProductShare = 0.905, kAsyncProductLatency = 67;
 
 inline constexpr std::int64_t kMostRegisters = 255;  // a thread
 
@@ -66,7 +74,7 @@ std::int64_t triton_registers(const Device& device, const Product& product, cons
 // Asynchronous instructions multiply this tile, and no warp-level ones.
 bool multiplies_async(const Device& device, const TileShape& tile);
 
-// Steps that fit four fifths of what a CTA may hold on the chip, at least 1 and at most `most`.
+// Steps that fit 0.93 of what a CTA may hold on the chip, at least 1 and at most `most`.
 std::int64_t ring_buffers(const Device& device, const Product& product, const TileShape& tile, std::int64_t most);
 // Takes away buffers that a CTA cannot hold at all, but the last.
 void fit_buffers(const Device& device, const Product& product, TileShape& tile);

@@ -1,0 +1,102 @@
+// What the strategies of GPUs make of a layer.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "hwmodels/build_machine.h"
+#include "hwmodels/loader.h"
+#include "tests/testkit/kernels.h"
+#include "tests/testkit/models.h"
+#include "workloads/model_config.h"
+#include "workloads/predict.h"
+
+namespace moesim {
+namespace {
+
+const HardwareModel& h200() {
+  static const HardwareModel hardware = load_hardware("h200");
+  return hardware;
+}
+
+// One expert of [n, k] down weights, which `rows` tokens pick.
+ExecutionPlan plan_of(const std::string& strategy, std::int64_t n, std::int64_t k, std::int64_t rows,
+                      const std::string& stage = "") {
+  MoeModel model = load_model("mixtral-8x7b");
+  model.hidden = n;
+  model.expert_intermediate = k;
+  model.experts = model.topk = 1;
+  RoutedBatch batch{rows, 1, 1, std::vector<std::int32_t>(static_cast<std::size_t>(rows), 0)};
+  PredictOptions options;
+  options.scope = Scope::kExpertFfn;
+  options.stage = stage;
+  const MoeLayer layer = shard_layer(model, batch, {Dtype::kBf16, 0}, 1, 1);
+  return std::get<ExecutionPlan>(lower_layer(layer, h200(), parse_strategy(strategy), options));
+}
+
+// Grids that cuBLAS launched (validation/measured/h200-2026-11-30-choice); as clusters fill them, some are larger.
+struct LibraryGrid {
+  std::int64_t n, k, rows, ctas;
+  bool split;
+};
+
+TEST(ExpertLoop, GridsAreTheLibrarys) {
+  for (const LibraryGrid& g : {LibraryGrid{4096, 1024, 1, 64, false}, LibraryGrid{4096, 1024, 16, 128, false},
+                               LibraryGrid{4096, 1024, 128, 128, false}, LibraryGrid{4096, 1024, 512, 128, false},
+                               LibraryGrid{2048, 2048, 8, 32, false}, LibraryGrid{2048, 2048, 48, 96, false},
+                               LibraryGrid{2048, 2048, 256, 128, false}, LibraryGrid{7168, 2048, 64, 112, false},
+                               LibraryGrid{28672, 4096, 64, 112, false}, LibraryGrid{2048, 4096, 32, 96, true},
+                               LibraryGrid{2048, 4096, 128, 128, false}, LibraryGrid{2880, 2880, 8, 90, true},
+                               LibraryGrid{2880, 2880, 64, 90, false}, LibraryGrid{4096, 14336, 1, 128, true},
+                               LibraryGrid{4096, 14336, 512, 128, false}, LibraryGrid{4096, 7168, 16, 128, true},
+                               LibraryGrid{4096, 7168, 128, 128, false}}) {
+    const ExecutionPlan plan = plan_of("expert_loop", g.n, g.k, g.rows, "gemm2");
+    EXPECT_EQ(plan.kernels().front().items(), g.ctas) << g.n << " x " << g.k << ", " << g.rows;
+    EXPECT_EQ(plan.kernels().size(), g.split ? 2U : 1U) << g.n << " x " << g.k << ", " << g.rows;
+  }
+}
+
+// Columns of the same weights take turns: their first read is the region's, and their lines pass a port once.
+TEST(ExpertLoop, ColumnsShareTheWeights) {
+  const ExecutionPlan plan = plan_of("expert_loop", 2048, 2048, 256, "gemm2");
+  const ItemClass& item = plan.kernels().front().classes.front();
+  EXPECT_EQ(item.first_share, 0.25);
+  EXPECT_DOUBLE_EQ(item.read_port_weight, 1.0 / 2);
+  EXPECT_DOUBLE_EQ(item.resident_port_weight, 1.0 / 3);
+  EXPECT_EQ(plan.regions()[plan.kernels().front().groups.front().region->index()].bytes, Bytes(2048 * 2048 * 2));
+  EXPECT_EQ(plan_of("expert_loop:block_m=256", 2048, 2048, 256, "gemm2").kernels().front().items(), 32);
+}
+
+TEST(PersistentStream, OneLaunchJoinsTheProjections) {
+  const ExecutionPlan two = plan_of("stream_gemv:persistent=1", 4096, 14336, 1);
+  const ExecutionPlan one = plan_of("stream_gemv:persistent=1,one_launch=1", 4096, 14336, 1);
+  ASSERT_EQ(one.kernels().size(), two.kernels().size());
+  const auto joined = [](const Kernel& kernel) { return kernel.joined; };
+  EXPECT_EQ(std::ranges::count_if(two.kernels(), joined), 0);
+  ASSERT_EQ(std::ranges::count_if(one.kernels(), joined), 1);
+  const auto read = [](const ExecutionPlan& plan) {
+    double bytes = 0;
+    for (const Kernel& kernel : plan.kernels()) {
+      for (const ItemGroup& group : kernel.groups) {
+        bytes += kernel.classes[group.item_class].read.as_double() * static_cast<double>(group.count);
+      }
+    }
+    return bytes;
+  };
+  EXPECT_NEAR(read(one) / read(two), 1, 1e-6);
+  // One stage alone has nothing to join.
+  const ExecutionPlan down = plan_of("stream_gemv:persistent=1,one_launch=1", 4096, 14336, 1, "gemm2");
+  EXPECT_EQ(std::ranges::count_if(down.kernels(), joined), 0);
+}
+
+// Where the first wave of loads holds all, nothing is late; else the launch that is saved is worth more than what is.
+TEST(PersistentStream, OneLaunchIsFasterForSmallBlocks) {
+  for (const std::int64_t k : {512, 2048, 8192}) {
+    const Machine machine = build_machine(h200());
+    EXPECT_LT(simulate(plan_of("stream_gemv:persistent=1,one_launch=1", 2048, k, 1), machine).total,
+              simulate(plan_of("stream_gemv:persistent=1", 2048, k, 1), machine).total)
+        << k;
+  }
+}
+
+}  // namespace
+}  // namespace moesim
