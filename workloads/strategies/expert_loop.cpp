@@ -31,7 +31,7 @@ constexpr ParameterInfo kParameters[] = {
      "CTAs that share a tile's K", 1, 16},
 };
 
-// What cuBLAS 13 chooses on an H200, by the names and grids of its kernels for 36 matrices and 1 to 512 rows
+// What cuBLAS 13 chooses on an H200, by the names and grids of its kernels for 34 matrices and 1 to 512 rows
 // (validation/measured/h200-2026-11-30-choice). One wave: tiles of 64 weight rows, and the expert's rows in as many columns as
 // leave each CTA a unit of its own; 128 weight rows where 64 are too many tiles, 256 where 128 are, but for few rows. K is
 // split for 45 steps and more (2880 to 14336), not for 32 and fewer, with clusters of four over 96 CTAs at most; with
