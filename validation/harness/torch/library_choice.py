@@ -7,14 +7,12 @@ cluster, order and split of K) and, of whole projections, the time over cold wei
 OUTPUT/provenance.json. Exit status 1: an output was wrong, 3: no CUDA device.
 """
 
-import datetime
-import json
-import os
 import sys
 
 import torch
 
-from card import Card, GraphReader
+from card import Card
+from micro import MicroRows, run
 from report import quantile
 from shapes import CACHES_TOUCHED, MODELS
 from timing import Sequence, Timer
@@ -53,16 +51,14 @@ def main(output):
     if not torch.cuda.is_available():
         print("no CUDA device", file=sys.stderr)
         return 3
-    os.makedirs(output, exist_ok=True)
     card, seed = Card(), 20260101
     torch.manual_seed(seed)
-    date = datetime.datetime.now(datetime.timezone.utc)
     pool = torch.empty(POOL, dtype=torch.bfloat16, device="cuda")
     for part in pool.split(1 << 28):
         part.normal_()
     timer = Timer(card, seed, Nothing())
     wrong = 0
-    with open(os.path.join(output, "measurements.jsonl"), "w", encoding="utf-8") as file:
+    with MicroRows(output, card) as micro:
         for (n, k), tp in projections():
             copies = min(POOL // (n * k), max(2, round(CACHES_TOUCHED * card.cache_bytes() / (2 * n * k)) + 1))
             weights = pool[: copies * n * k].view(copies, n, k)
@@ -82,28 +78,20 @@ def main(output):
             timed = [s for s in sequences if tp == 1 and s[0] in TIMED_ROWS]
             results = dict(zip([s[0] for s in timed], timer.run([s[2] for s in timed], SAMPLES, LONG_US)))
             for rows, error, sequence in sequences:
-                row = {"schema": "moesim.measurement/2", "kind": "micro", "device": card.label()}
-                row |= {"benchmark": "library_choice", "n": n, "k": k, "rows": rows, "tp": tp}
+                row = {"benchmark": "library_choice", "n": n, "k": k, "rows": rows, "tp": tp}
                 if rows in results:
                     timing = results[rows]
                     row |= {"us": round(timing.us, 3), "p90_us": round(quantile(timing.slopes, 0.9), 3)}
                     row |= {"samples": SAMPLES, "sm_mhz": timing.sm_mhz, "kernels": timing.kernels}
                 else:
                     graph = timer._capture(sequence.launch, 1)
-                    row["kernels"] = GraphReader().kernels(graph.raw_cuda_graph())
+                    row["kernels"] = timer.reader.kernels(graph.raw_cuda_graph())
                     graph.reset()
-                row |= {"relative_error": float(f"{error:.2g}"), "source": card.source(date.strftime("%Y-%m-%d"))}
-                file.write(json.dumps(row) + "\n")
+                micro.write(row | {"relative_error": float(f"{error:.2g}")})
             print(f"{n} x {k}", file=sys.stderr, flush=True)
-    fields = {"command": "validation/harness/torch/library_choice.py OUTPUT", **card.provenance(), "seed": seed}
-    fields["date"] = date.strftime("%Y-%m-%dT%H:%M:%SZ")
-    with open(os.path.join(output, "provenance.json"), "w", encoding="utf-8") as file:
-        file.write(json.dumps(fields) + "\n")
+    micro.provenance("library_choice.py", seed)
     return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        print(__doc__, file=sys.stderr)
-        sys.exit(2)
-    sys.exit(main(sys.argv[1]))
+    run(main, __doc__)

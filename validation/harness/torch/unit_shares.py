@@ -8,9 +8,6 @@ once. Weights are cold. Writes OUTPUT/measurements.jsonl, a row a configuration,
 an output was wrong, 3: no CUDA device.
 """
 
-import datetime
-import json
-import os
 import statistics
 import sys
 
@@ -20,6 +17,7 @@ import triton.language as tl
 from triton.language.extra.cuda import globaltimer, smid
 
 from card import Card
+from micro import MicroRows, run
 
 BLOCK_M, BLOCK_N, BLOCK_K, WARPS = 16, 64, 128, 4
 COLUMNS, K = 4096, 7168  # of an expert
@@ -125,9 +123,7 @@ def main(output):
     if not torch.cuda.is_available():
         print("no CUDA device", file=sys.stderr)
         return 3
-    os.makedirs(output, exist_ok=True)
     card, seed = Card(), 20260101
-    date = datetime.datetime.now(datetime.timezone.utc)
     experiment = Experiment(seed)
     sms = experiment.sms
     some = [1, 2, sms // 8, sms // 4, sms // 2, 3 * sms // 4]
@@ -137,23 +133,15 @@ def main(output):
     plan += [(sms, 1, stages, k) for stages in (2, 3, 6) for k in (K, 2048)]
     plan += [(sms, ctas, 4, k) for ctas in (1, 2, 3) for k in (2048, 768)] + [(sms, 1, 8, 2048)]
     wrong = 0
-    with open(os.path.join(output, "measurements.jsonl"), "w") as file:
+    with MicroRows(output, card) as micro:
         for units, ctas, stages, k in plan:
             row = experiment.row(units, ctas, stages, k)
             wrong += row["relative_error"] > 0.02
-            head = {"schema": "moesim.measurement/2", "kind": "micro", "device": card.label()}
-            tail = {"sm_mhz": card.nvml.sm_mhz(), "source": card.source(date.strftime("%Y-%m-%d"))}
-            file.write(json.dumps(head | row | tail) + "\n")
+            micro.write(row | {"sm_mhz": card.nvml.sm_mhz()})
             print(row, file=sys.stderr, flush=True)
-    fields = {"command": "validation/harness/torch/unit_shares.py OUTPUT", **card.provenance(), "seed": seed}
-    fields["date"] = date.strftime("%Y-%m-%dT%H:%M:%SZ")
-    with open(os.path.join(output, "provenance.json"), "w") as file:
-        file.write(json.dumps(fields) + "\n")
+    micro.provenance("unit_shares.py", seed)
     return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        print(__doc__, file=sys.stderr)
-        sys.exit(2)
-    sys.exit(main(sys.argv[1]))
+    run(main, __doc__)
