@@ -37,7 +37,8 @@ Machine build_machine(const HardwareModel& hardware) {
                            whole(hardware[Hw::kSharedBytes]), whole(hardware[Hw::kMaxItems])};
   constexpr Hw kPorts[] = {Hw::kPortUnits, Hw::kPortUnitsOnShort, Hw::kPortAdvantage, Hw::kPortQueue};
   if (std::all_of(std::begin(kPorts), std::end(kPorts), [&](Hw id) { return hardware.has(id); })) {  // --set sets one
-    machine.ports = {std::min(whole(hardware[Hw::kPortUnitsOnShort]), machine.units - 1), hardware[Hw::kPortAdvantage],
+    machine.ports = {whole(hardware[Hw::kPortUnits]),
+                     std::min(whole(hardware[Hw::kPortUnitsOnShort]), machine.units - 1), hardware[Hw::kPortAdvantage],
                      Bytes(whole(hardware[Hw::kPortQueue]))};
   }
   machine.caches = {

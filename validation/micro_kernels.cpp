@@ -326,30 +326,40 @@ LoweredMicro shared_latency(const Bench& bench) {
   return chain(bench, bench.small("hops"), bench.device.constant(Hw::kSharedLatency), 1, 32);
 }
 
-// A tile of a grouped product on each of so many CTAs of some units (harness/torch/unit_shares.py).
-LoweredMicro tile_shares(const Bench& bench) {
+// Tiles of a grouped product, one row each, as Triton compiles them.
+LoweredMicro tiles(const Bench& bench, std::int64_t ctas) {
   TileShape tile;
   tile.block_n = bench.small("block_n");
   tile.block_k = bench.small("block_k");
   tile.buffers = bench.small("stages") - 1;
   tile.triton = true;
-  const std::int64_t units = bench.small("units"), ctas = units * bench.small("ctas");
+  if (tile.buffers < 1) return LeftOut{"fewer than two stages"};
   const WeightFormat bf16{Dtype::kBf16};
   const Product product{"tiles", "gemm1", ctas * tile.block_n, bench.small("k"), bf16, bf16};
-  if (tile.buffers < 1 || units > static_cast<std::int64_t>(bench.device.units())) {
-    return LeftOut{"fewer than two stages, or more units than the device has"};
-  }
   const LaunchShape shape{tile.warps * kWarp, triton_registers(bench.device, product, tile),
                           tile_shared_bytes(tile, bf16, bf16)};
   ItemClass item = tile_item(bench.device, product, tile, issued_rows(bench.device, product, tile, 1), 1);
-  // It is timed from a CTA's first lines, which look nothing up, to its last, whose results may still be on their way.
+  // They are timed from a CTA's first lines to its last, whose results may still be on their way.
   item.first_prologue -= bench.start() + bench.device.cache_round_trips(1);
-  item.prologue_after -= bench.device.cache_round_trips(2);
   MicroKernel micro = bench.kernel(std::move(item), ctas, shape);
-  micro.units = units;
   micro.launched = false;
   return micro;
 }
+
+// So many CTAs on each of some units, which look nothing up (harness/torch/unit_shares.py).
+LoweredMicro tile_shares(const Bench& bench) {
+  const std::int64_t units = bench.small("units");
+  if (units > static_cast<std::int64_t>(bench.device.units())) return LeftOut{"more units than the device has"};
+  LoweredMicro lowered = tiles(bench, units * bench.small("ctas"));
+  if (auto* const micro = std::get_if<MicroKernel>(&lowered)) {
+    micro->kernel.classes[0].prologue_after -= bench.device.cache_round_trips(2);
+    micro->units = units;
+  }
+  return lowered;
+}
+
+// As many as all groups have (harness/torch/tile_waves.py).
+LoweredMicro tile_waves(const Bench& bench) { return tiles(bench, bench.small("ctas")); }
 
 using Lower = std::function<LoweredMicro(const Bench&)>;
 
@@ -379,6 +389,7 @@ const std::map<std::string, Lower>& benchmarks() {
       {"barrier", barrier},
       {"shared_latency", shared_latency},
       {"tile_shares", tile_shares},
+      {"tile_waves", tile_waves},
       {"shared_read", shared_read},
       {"port_ends", port_ends},
       {"atomic_latency", because("atomics are not modelled")},

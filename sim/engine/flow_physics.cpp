@@ -55,7 +55,10 @@ ItemClass with_ahead(const ItemClass& item, Ahead ahead, double cuts) {
 double FlowPhysics::floor(double sharing) const {
   double least = std::max(chain(), issue);
   for (const double seconds : pipe_seconds) least = std::max(least, sequence + sharing * seconds);
-  return least;
+  // Items take turns at the port less evenly than a shared pipe would let them, and their chains go on meanwhile.
+  const double port = pipe_seconds[index(PipeKind::kLoadPort)];
+  const double alone = std::max(chain(), port);
+  return std::max(least, std::sqrt(alone * alone + (sharing * sharing - 1) * port * port));
 }
 
 FlowPhysics make_physics(const Machine& machine, const ItemClass& item, const MissSteps& misses, bool reread,

@@ -22,6 +22,7 @@ struct FlowKey {
   MissSteps misses{};
   bool reread = false;      // the region had been read before
   bool short_port = false;  // on units behind short ports
+  bool settled = false;     // its items share their units with as many until they end
   friend bool operator==(const FlowKey&, const FlowKey&) = default;
 };
 

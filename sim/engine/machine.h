@@ -33,6 +33,7 @@ struct CacheLevel {
 // queues, a unit gets what it asks for, wherever it is; what exceeds them waits at the ports, where a unit that shares its
 // port with fewer others waits less.
 struct Ports {
+  std::int64_t units = 1;        // behind a usual port
   std::int64_t short_units = 0;  // units behind a port of fewer units than the others'; 0: all ports are alike
   double advantage = 1;          // how many times as fast as the others they are at most, >= 1
   Bytes queue;                   // that wait in the memory itself

@@ -7,9 +7,9 @@
 
 #include "sim/engine/blame_meter.h"
 #include "sim/engine/cache.h"
-#include "sim/engine/end_spread.h"
 #include "sim/engine/event_queue.h"
 #include "sim/engine/flow_table.h"
+#include "sim/engine/lanes.h"
 #include "sim/engine/recorder.h"
 #include "sim/engine/slots.h"
 #include "sim/units/check.h"
@@ -25,15 +25,13 @@ std::int64_t cohorts_per_wave(std::int64_t items, std::int64_t slots) {
   return items <= 256 * slots ? 8 : 4;
 }
 
-// Ports decide the tail of a kernel, a small part of one of more waves than this: there they would only double the events.
-constexpr std::int64_t kPortWaves = 12;
+// Ports, and how far apart items end in waves before the last, decide the tail of a kernel, a small part of one of more waves
+// than this: there they would only multiply the events.
+constexpr std::int64_t kTailedWaves = 6;
 
 // Ablation of the tail: items are cut into this many, or fewer in a kernel of so many waves that its tail is short.
 constexpr double kTailCuts = 32;
 constexpr double kTailWaves = 256;
-
-// Ends of items whose slots have long lost their step lie all over an item's time: sqrt(1 / 12) of it.
-constexpr double kMostSpread = 0.2887;
 
 // Cohorts of different classes that end within a window of each other end together, in its middle: some a little early,
 // some a little late, so that classes that hardly differ do not splinter the cohorts. The window is a share of an
@@ -61,16 +59,6 @@ struct Cohort {
   std::int64_t flow_start = 0;  // until the wait is over: the end of prologue_before
 };
 
-// The units behind the usual ports and those behind short ones, and what a kernel has there.
-struct Lane {
-  std::int64_t units = 0;
-  std::int64_t slots = 0;
-  std::int64_t resident = 0;
-  std::int64_t flowing = 0;
-  EndSpread end_spread{};
-};
-constexpr std::size_t kUsual = 0, kShort = 1;
-
 struct KernelState {
   std::size_t next_group = 0;
   std::int64_t started_in_group = 0;
@@ -79,12 +67,13 @@ struct KernelState {
   std::int64_t unfinished = 0;  // items whose epilogue is not done
   std::int64_t resident = 0;    // items that hold a slot
   std::int64_t slots = 0;       // on an empty machine
-  std::array<Lane, 2> lanes;    // all is in the first unless so much is in flight that ports matter
-  std::int64_t quantum = 1;     // items of a cohort at most
-  std::int64_t cuts = 1;        // pieces of an item that count as items of their own
-  std::int64_t flowing = 0;     // items in their K-steps
-  std::int64_t delayed = 0;     // items in dispatch, prologue, fill, epilogue
-  std::int64_t waiting = 0;     // items that wait for other items
+  Lanes lanes;
+  std::int64_t quantum = 1;  // items of a cohort at most
+  std::int64_t cuts = 1;     // pieces of an item that count as items of their own
+  double port_spread = 0;    // of its last items' times (lanes.h)
+  std::int64_t flowing = 0;  // items in their K-steps
+  std::int64_t delayed = 0;  // items in dispatch, prologue, fill, epilogue
+  std::int64_t waiting = 0;  // items that wait for other items
   std::uint32_t predecessors_running = 0;
   std::uint32_t predecessors_starting = 0;  // of these, with items still to start (programmatic launch)
   bool launched = false;                    // items may start
@@ -128,12 +117,16 @@ class Engine {
   bool start_some(std::uint32_t k);
   [[nodiscard]] std::int64_t free_slots(std::uint32_t k) const;
   [[nodiscard]] bool fills_queues(std::uint32_t k) const;
+  [[nodiscard]] double bytes_in_flight(std::uint32_t k, std::int64_t items) const;
+  [[nodiscard]] bool few_waves(std::uint32_t k) const {
+    return states_[k].result.items <= kTailedWaves * states_[k].slots;
+  }
   [[nodiscard]] Lane& lane_of(std::uint32_t flow) {
     const FlowKey& key = flows_[flow].key;
     return states_[key.kernel].lanes[key.short_port ? kShort : kUsual];
   }
   void start_cohort(std::uint32_t k, std::int64_t first_item, std::int64_t items, std::int64_t level, bool short_port,
-                    double start_share);
+                    double start_share, bool settled);
   std::uint32_t flow_for(const FlowKey& key);
   std::uint32_t take_cohort();
   [[nodiscard]] std::int64_t fill_of(std::uint32_t k, std::uint32_t flow) const;
@@ -142,7 +135,7 @@ class Engine {
   void stop_ahead(std::uint32_t k);
   void schedule_flow(std::uint32_t cohort);
   void flow_start(std::uint32_t cohort);
-  [[nodiscard]] double spread_of(const FlowRecord& record) const;
+  [[nodiscard]] Spread spread_of(const FlowRecord& record) const;
   void queue_end(FlowRecord& record, std::uint32_t cohort, double finish);
   void queue_ends(FlowRecord& record, std::uint32_t cohort, double finish);
   void flow_end(FlowRecord& record);
@@ -207,11 +200,7 @@ Engine::Engine(const ExecutionPlan& plan, const Machine& machine, const Simulate
     }
     s.unfinished = s.remaining;
     const std::int64_t wave = std::min(s.slots, s.remaining);
-    s.lanes[kUsual] = {machine.units, s.slots};
-    if (fills_queues(k)) {
-      const std::int64_t units = machine.ports.short_units, each = s.slots / machine.units;
-      s.lanes = {Lane{machine.units - units, (machine.units - units) * each}, Lane{units, units * each}};
-    }
+    s.lanes = lanes_of(machine, s.slots, fills_queues(k));
     const std::int64_t cohorts = cohorts_per_wave(s.remaining, s.slots);
     s.quantum = std::max(kernel(k).gang, (wave + cohorts - 1) / cohorts / kernel(k).gang * kernel(k).gang);
     s.result.items = s.remaining;
@@ -252,12 +241,17 @@ std::vector<std::vector<std::uint32_t>> Engine::leave_out_helpers() {
 bool Engine::fills_queues(std::uint32_t k) const {
   const KernelState& s = states_[k];
   if (machine_.ports.short_units == 0 || without_.has(Effect::kInFlight)) return false;
-  if (kernel(k).gang > 1 || s.slots % machine_.units != 0 || s.remaining > kPortWaves * s.slots) return false;
-  double most = 0;  // bytes of an item
+  if (kernel(k).gang > 1 || s.slots % machine_.units != 0 || s.remaining > kTailedWaves * s.slots) return false;
+  return bytes_in_flight(k, std::min(s.slots, s.remaining)) > machine_.ports.queue.as_double();
+}
+
+// Of so many items of kernel k, at most.
+double Engine::bytes_in_flight(std::uint32_t k, std::int64_t items) const {
+  double most = 0;  // of an item
   for (const ItemClass& c : kernel(k).classes) {
     most = std::max(most, c.read.as_double() * std::min(1.0, c.stages / static_cast<double>(c.steps)));
   }
-  return most * static_cast<double>(std::min(s.slots, s.remaining)) > machine_.ports.queue.as_double();
+  return most * static_cast<double>(items);
 }
 
 // Pushes the launch of k when its predecessors allow it.
@@ -346,19 +340,26 @@ bool Engine::start_some(std::uint32_t k) {
   items -= items % gang;
   if (items <= 0) return false;
 
-  // The next item goes to the emptiest units that hold one more.
-  const Lane &usual = s.lanes[kUsual], &behind_short = s.lanes[kShort];
-  const bool short_port =
-      behind_short.resident < behind_short.slots &&
-      (usual.resident == usual.slots || behind_short.resident * usual.units < usual.resident * behind_short.units);
-  const Lane& lane = short_port ? behind_short : usual;
+  Lane& lane = s.lanes[next_lane(s.lanes)];
+  const bool short_port = &lane == &s.lanes[kShort];
   std::int64_t wave = std::min(s.slots, s.resident + s.remaining);
-  if (behind_short.units > 0) {
+  if (s.lanes[kShort].units > 0) {
     const std::int64_t part = std::max<std::int64_t>(1, items * lane.units / machine_.units);
     items = std::min(part, lane.slots - lane.resident);
     wave = s.started < s.slots ? std::max(lane.resident + items, wave * lane.units / machine_.units)
                                : std::min(lane.slots, lane.resident + s.remaining);
   }
+
+  // The last items find slots free wherever others ended first: some units take several, others none.
+  const std::int64_t each = lane.slots / lane.units;
+  if (kernel(k).schedule.kind == Schedule::Kind::kGrid && few_waves(k) && gang == 1 && each > 1) {
+    const bool last_pass = lane.begin_pass(s.remaining);
+    if (last_pass && s.lanes[kShort].units > 0) {
+      const std::int64_t alike = s.remaining * machine_.units / lane.units;  // on all units
+      s.port_spread = port_spread(machine_, bytes_in_flight(k, alike), alike, each);
+    }
+  }
+  lane.started += items;
 
   const double start_share = static_cast<double>(s.started_in_group) / static_cast<double>(group_items);
   const std::int64_t even = wave / lane.units;
@@ -370,10 +371,18 @@ bool Engine::start_some(std::uint32_t k) {
     const bool goes_on = s.next_group > 0 && group.write_region == kernel(k).groups[s.next_group - 1].write_region;
     if (!goes_on) s.write_begin = s.group_begin;
   }
-  if (fuller > 0) start_cohort(k, s.started_in_group, fuller, even + 1, short_port, start_share);
-  if (items > fuller) {
-    start_cohort(k, s.started_in_group + fuller, items - fuller, std::max<std::int64_t>(1, even), short_port,
-                 start_share);
+  if (lane.refilled_in_part) {
+    std::int64_t first = s.started_in_group;
+    for (const RefillPart& part : lane.levels.next(items)) {
+      start_cohort(k, first, part.items, part.level, short_port, start_share, true);
+      first += part.items;
+    }
+  } else {
+    if (fuller > 0) start_cohort(k, s.started_in_group, fuller, even + 1, short_port, start_share, false);
+    if (items > fuller) {
+      start_cohort(k, s.started_in_group + fuller, items - fuller, std::max<std::int64_t>(1, even), short_port,
+                   start_share, false);
+    }
   }
 
   s.started_in_group += items;
@@ -390,7 +399,7 @@ bool Engine::start_some(std::uint32_t k) {
 }
 
 void Engine::start_cohort(std::uint32_t k, std::int64_t first_item, std::int64_t items, std::int64_t level,
-                          bool short_port, double start_share) {
+                          bool short_port, double start_share, bool settled) {
   KernelState& s = states_[k];
   const Kernel& kern = kernel(k);
   const ItemGroup& group = kern.groups[s.next_group];
@@ -403,6 +412,7 @@ void Engine::start_cohort(std::uint32_t k, std::int64_t first_item, std::int64_t
   key.item_class = group.item_class;
   key.level = level;
   key.short_port = short_port;
+  key.settled = settled;
   const auto cuts = static_cast<double>(s.cuts);
   const double all = static_cast<double>(items) / cuts;
   const double read = c.read.as_double() * all;
@@ -618,21 +628,24 @@ void Engine::queue_end(FlowRecord& record, std::uint32_t index, double finish) {
   record.fifo.insert(after, {finish, index});
 }
 
-// Standard deviation of the ends of a kernel's last items, in items' worth of progress: of the bytes that come from memory.
-// What items before them on their slots were early or late adds up. While items are still to start: none.
-double Engine::spread_of(const FlowRecord& record) const {
+// Standard deviation of the ends of items, in items' worth of progress: of the bytes that come from memory. In a kernel of many
+// waves, of its last items alone; what items before them on their slots were early or late adds up.
+Spread Engine::spread_of(const FlowRecord& record) const {
   const KernelState& s = states_[record.key.kernel];
-  if (s.remaining > 0 || record.key.ahead.alone || machine_.round_spread == 0) return 0;
-  if (without_.has(Effect::kTail) || without_.has(Effect::kInFlight)) return 0;
+  const bool few = few_waves(record.key.kernel);
+  if ((s.remaining > 0 && !few) || record.key.ahead.alone || machine_.round_spread == 0) return {};
+  if (without_.has(Effect::kTail) || without_.has(Effect::kInFlight)) return {};
   const ItemClass& c = kernel(record.key.kernel).classes[record.key.item_class];
   const double rounds = std::max(1.0, static_cast<double>(c.steps) / c.stages);
-  const double waves = std::max(1.0, static_cast<double>(s.started) / static_cast<double>(s.slots));
-  return std::min(machine_.round_spread * std::sqrt(waves / rounds), kMostSpread) * record.flow.memory_share;
+  const double waves = few ? 1 : std::max(1.0, static_cast<double>(s.started) / static_cast<double>(s.slots));
+  const double rounds_spread = machine_.round_spread * std::sqrt(waves / rounds);
+  const bool last = record.key.settled || s.started <= s.slots;
+  return {rounds_spread * record.flow.memory_share, last ? s.port_spread * record.flow.memory_share : 0};
 }
 
 // As queue_end; the last items of a kernel end apart from each other.
 void Engine::queue_ends(FlowRecord& record, std::uint32_t index, double finish) {
-  const double spread = spread_of(record);
+  const double spread = spread_of(record).all();
   if (spread == 0) return queue_end(record, index, finish);
   const std::int64_t gang = kernel(cohorts_[index].kernel).gang;
   for (const SpreadPart& part : lane_of(cohorts_[index].flow).end_spread.next(cohorts_[index].items, gang)) {
@@ -700,9 +713,14 @@ void Engine::group_progress(std::uint32_t k, std::uint32_t group, std::int64_t i
 }
 
 void Engine::all_started(std::uint32_t k) {
-  for (const std::uint32_t i : states_[k].flows) {
+  // A first wave is even but for the last item of each unit; later, slots come free in any order.
+  KernelState& s = states_[k];
+  if (s.started <= s.slots && s.lanes[kShort].units > 0) {
+    s.port_spread = port_spread(machine_, bytes_in_flight(k, s.started), s.started, 1);
+  }
+  for (const std::uint32_t i : s.flows) {
     FlowRecord& record = flows_[i];
-    if (spread_of(record) == 0) continue;
+    if (few_waves(k) || spread_of(record).all() == 0) continue;
     const std::vector<FlowCohort> under_way(record.fifo.begin() + static_cast<std::ptrdiff_t>(record.head),
                                             record.fifo.end());
     record.fifo.clear();
@@ -742,8 +760,12 @@ void Engine::resolve_rates() {
       if (other != k) others += static_cast<double>(states_[other].flowing);
     }
     const Lane& lane = states_[k].lanes[record.key.short_port ? kShort : kUsual];
-    const std::int64_t spread = (lane.flowing + lane.units - 1) / lane.units;
-    return static_cast<double>(std::min(record.key.level, spread)) + others / static_cast<double>(machine_.units);
+    const auto level = static_cast<double>(record.key.level);
+    const auto even = static_cast<double>((lane.flowing + lane.units - 1) / lane.units);
+    double sharing = record.key.settled ? level : std::min(level, even);
+    // Items that are late since many share their port are late together.
+    if (states_[k].port_spread > 0) sharing += spread_of(record).ports_share() * (level - sharing);
+    return sharing + others / static_cast<double>(machine_.units);
   });
 }
 

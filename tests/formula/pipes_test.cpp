@@ -47,6 +47,20 @@ TEST_P(EveryPipe, HasItsOwnBlame) {
   EXPECT_EQ(blamed(result.attribution, expected[static_cast<std::size_t>(GetParam())]), result.total);
 }
 
+// Items that have a chain beside the port's traffic take turns: sqrt(chain^2 + (n^2 - 1) tau^2) a step, n on a unit.
+TEST(Pipes, ItemsWithAChainTakeTurnsAtTheLoadPort) {
+  for (const double chain : {0.5, 1.0, 2.0, 4.0}) {
+    for (const std::int64_t a_unit : {1, 2, 3, 6}) {
+      ItemClass item = piped(PipeKind::kLoadPort);
+      item.step_latency = duration_from_seconds(chain * kTau);
+      const auto n = static_cast<double>(a_unit);
+      const double expected = std::sqrt(std::pow(std::max(chain, 1.0), 2) + n * n - 1) * kAlone;
+      const SimulationResult result = simulate(plan_of(one_group(item, 8 * a_unit, a_unit)), memory_machine(8));
+      EXPECT_NEAR(result.total.as_double(), expected, 1e-6 * expected) << chain << ", " << a_unit;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Pipes, EveryPipe, testing::Values(PipeKind::kMatrix, PipeKind::kVector, PipeKind::kLoadPort));
 
 // 200 items on 132 units: 68 units hold two. Their 136 items take twice the time of the 64 others.

@@ -157,9 +157,10 @@ class H200Test : public ::testing::Test {
     EXPECT_NEAR(hw[id] / value, 1, relative) << entry.path;
     const Constant& constant = constant_of(hw, id);
     EXPECT_EQ(constant.kind, SourceKind::kMicrobenchmark) << entry.path;
-    EXPECT_THAT(constant.source,
-                AnyOf(StartsWith("moesim H200 microbenchmarks 2026-11-29"),
-                      StartsWith("moesim CUDA harness 2026-11-29"), StartsWith("moesim CUDA harness 2026-11-30")))
+    EXPECT_THAT(
+        constant.source,
+        AnyOf(StartsWith("moesim H200 microbenchmarks 2026-11-29"), StartsWith("moesim CUDA harness 2026-11-29"),
+              StartsWith("moesim CUDA harness 2026-11-30"), StartsWith("moesim harness 2026-11-29 to 2026-12-01")))
         << entry.path;
   }
   static constexpr double kMiB = 1 << 20;
@@ -168,8 +169,11 @@ class H200Test : public ::testing::Test {
 };
 
 TEST_F(H200Test, memory_follows_from_its_microbenchmarks) {
-  const double read_rate = (512 - 128) * kMiB / ((118.3508 - 31.1084) * kMicro);  // cold_read_size
-  expect_measured(Hw::kHbmReadFraction, read_rate / 4.8e12, 1e-3);
+  const auto read_rate = [](double us_512, double us_128) { return (512 - 128) * kMiB / ((us_512 - us_128) * kMicro); };
+  const double rates[] = {read_rate(118.3508, 31.1084), read_rate(115.7768, 30.0129), read_rate(115.846, 30.0032),
+                          read_rate(117.766, 30.5044)};  // cold_read_size, four cards
+  const auto [slowest, fastest] = std::minmax_element(std::begin(rates), std::end(rates));
+  expect_measured(Hw::kHbmReadFraction, (*slowest + *fastest) / 2 / 4.8e12, 1e-3);
   expect_measured(Hw::kHbmLatency, 0.3505 * kMicro, 1e-3);  // pointer_chase, 2 GiB
   double weight = 0;                                        // mixed: read, 1 / n of it written
   const double read = 116.1604;

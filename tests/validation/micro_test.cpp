@@ -90,7 +90,13 @@ TEST(Micro, CudaSetOfAnotherDay) {
 // How units share the memory, and a unit its on-chip memory: tiles on 1 to 132 units.
 TEST(Micro, SharesOfUnits) {
   const auto rows = read_micro_measurements(kMeasured + "h200-2026-11-30-shares/measurements.jsonl");
-  expect_within(evaluate_set(rows), {{"tile_shares", {39, 20}}});
+  expect_within(evaluate_set(rows), {{"tile_shares", {39, 13}}});
+}
+
+// How waves of a grouped product follow each other, from a part of a wave to ten.
+TEST(Micro, WavesOfTiles) {
+  const auto rows = read_micro_measurements(kMeasured + "h200-2026-12-01-waves/measurements.jsonl");
+  expect_within(evaluate_set(rows), {{"tile_waves", {22, 7}}});
 }
 
 // The unit's own port, of all units at once, gives less than to one alone: neighbours that share lines are too fast.
