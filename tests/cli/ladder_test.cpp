@@ -14,6 +14,7 @@ namespace {
 
 using nlohmann::json;
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -69,7 +70,7 @@ TEST(LadderCommand, PrintsBothOrdersAndASentence) {
   const std::string text = successful_output(run_with({"--ladder", fmt::format("{},{}", kStream, kGrouped)}));
   EXPECT_THAT(text, AllOf(HasSubstr("speed-up ladder from grouped_gemm_persistent to stream_gemv at 1 token"),
                           HasSubstr("the same in the reverse order"),
-                          HasSubstr("stream_gemv is 1.34 times as fast as grouped_gemm_persistent"),
+                          ContainsRegex("stream_gemv is 1\\.3[0-9] times as fast as grouped_gemm_persistent"),
                           HasSubstr("Saved: "), Not(HasSubstr("where the time goes"))));
 }
 
