@@ -34,13 +34,14 @@ std::vector<double> shares_by_level(std::int64_t slots, double filled) {
   const double limit = normal_quantile(filled);
   for (std::size_t i = 0; i < kNodes.size(); ++i) {
     const double ends = normal_share((limit - std::sqrt(kUnitShare) * kNodes[i]) / std::sqrt(1 - kUnitShare));
-    // Seen from one of them, the others are binomial.
-    double others = std::pow(1 - ends, static_cast<double>(slots - 1));
+    // Seen from one of them, the others are binomial: summed up from the likelier end, where no power underflows.
+    const bool most_end = ends > 0.5;
+    const double likelier = most_end ? ends : 1 - ends, odds = (1 - likelier) / likelier;
+    double others = std::pow(likelier, static_cast<double>(slots - 1));
     for (std::int64_t n = 0; n < slots; ++n) {
-      shares[static_cast<std::size_t>(n)] += kWeights[i] * ends * others;
-      if (ends < 1) others *= ends / (1 - ends) * static_cast<double>(slots - 1 - n) / static_cast<double>(n + 1);
+      shares[static_cast<std::size_t>(most_end ? slots - 1 - n : n)] += kWeights[i] * ends * others;
+      others *= odds * static_cast<double>(slots - 1 - n) / static_cast<double>(n + 1);
     }
-    if (ends >= 1) shares.back() += kWeights[i];
   }
   double all = 0;
   for (const double share : shares) all += share;

@@ -49,7 +49,8 @@ TEST(Refill, LevelsAreThoseOfRandomEnds) {
   struct Case {
     std::int64_t units, slots, items;
   };
-  for (const Case& c : {Case{108, 3, 44}, {108, 3, 20}, {108, 3, 250}, {132, 2, 40}, {132, 8, 300}, {16, 4, 10}}) {
+  for (const Case& c :
+       {Case{108, 3, 44}, {108, 3, 20}, {108, 3, 250}, {132, 2, 40}, {132, 8, 300}, {16, 4, 10}, {132, 32, 4200}}) {
     RefillLevels levels(c.units, c.slots, c.items);
     double items = 0, sum = 0;
     std::int64_t fullest = 0;
