@@ -126,7 +126,7 @@ class Engine {
     return states_[key.kernel].lanes[key.short_port ? kShort : kUsual];
   }
   void start_cohort(std::uint32_t k, std::int64_t first_item, std::int64_t items, std::int64_t level, bool short_port,
-                    double start_share, bool settled);
+                    double start_share);
   std::uint32_t flow_for(const FlowKey& key);
   std::uint32_t take_cohort();
   [[nodiscard]] std::int64_t fill_of(std::uint32_t k, std::uint32_t flow) const;
@@ -374,14 +374,14 @@ bool Engine::start_some(std::uint32_t k) {
   if (lane.refilled_in_part) {
     std::int64_t first = s.started_in_group;
     for (const RefillPart& part : lane.levels.next(items)) {
-      start_cohort(k, first, part.items, part.level, short_port, start_share, true);
+      start_cohort(k, first, part.items, part.level, short_port, start_share);
       first += part.items;
     }
   } else {
-    if (fuller > 0) start_cohort(k, s.started_in_group, fuller, even + 1, short_port, start_share, false);
+    if (fuller > 0) start_cohort(k, s.started_in_group, fuller, even + 1, short_port, start_share);
     if (items > fuller) {
       start_cohort(k, s.started_in_group + fuller, items - fuller, std::max<std::int64_t>(1, even), short_port,
-                   start_share, false);
+                   start_share);
     }
   }
 
@@ -399,7 +399,7 @@ bool Engine::start_some(std::uint32_t k) {
 }
 
 void Engine::start_cohort(std::uint32_t k, std::int64_t first_item, std::int64_t items, std::int64_t level,
-                          bool short_port, double start_share, bool settled) {
+                          bool short_port, double start_share) {
   KernelState& s = states_[k];
   const Kernel& kern = kernel(k);
   const ItemGroup& group = kern.groups[s.next_group];
@@ -412,7 +412,7 @@ void Engine::start_cohort(std::uint32_t k, std::int64_t first_item, std::int64_t
   key.item_class = group.item_class;
   key.level = level;
   key.short_port = short_port;
-  key.settled = settled;
+  key.settled = s.lanes[short_port ? kShort : kUsual].refilled_in_part;
   const auto cuts = static_cast<double>(s.cuts);
   const double all = static_cast<double>(items) / cuts;
   const double read = c.read.as_double() * all;

@@ -14,7 +14,6 @@ namespace {
 
 using nlohmann::json;
 using testing::AllOf;
-using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -67,11 +66,14 @@ TEST(LadderCommand, EachRungIsTheDifferenceOfTwoRuns) {
 }
 
 TEST(LadderCommand, PrintsBothOrdersAndASentence) {
+  const double factor = static_cast<double>(picoseconds(kGrouped, json::array())) /
+                        static_cast<double>(picoseconds(kStream, json::array()));
   const std::string text = successful_output(run_with({"--ladder", fmt::format("{},{}", kStream, kGrouped)}));
-  EXPECT_THAT(text, AllOf(HasSubstr("speed-up ladder from grouped_gemm_persistent to stream_gemv at 1 token"),
-                          HasSubstr("the same in the reverse order"),
-                          ContainsRegex("stream_gemv is 1\\.3[0-9] times as fast as grouped_gemm_persistent"),
-                          HasSubstr("Saved: "), Not(HasSubstr("where the time goes"))));
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("speed-up ladder from grouped_gemm_persistent to stream_gemv at 1 token"),
+                    HasSubstr("the same in the reverse order"),
+                    HasSubstr(fmt::format("stream_gemv is {:.2f} times as fast as grouped_gemm_persistent", factor)),
+                    HasSubstr("Saved: "), Not(HasSubstr("where the time goes"))));
 }
 
 TEST(LadderCommand, ExplainTakesTheTwoFastest) {

@@ -5,6 +5,8 @@ import json
 import sys
 from pathlib import Path
 
+MOST_ERROR = 0.02  # of outputs, beside sums in float64
+
 
 class MicroRows:
     """OUTPUT/measurements.jsonl, a line a row; once all are there, OUTPUT/provenance.json."""
@@ -30,6 +32,18 @@ class MicroRows:
         fields = {"command": f"validation/harness/torch/{script} OUTPUT", **self.card.provenance(), "seed": seed}
         fields["date"] = self.date.strftime("%Y-%m-%dT%H:%M:%SZ")
         (self.output / "provenance.json").write_text(json.dumps(fields) + "\n", encoding="utf-8")
+
+
+def write_all(output, card, script, seed, rows):
+    """Writes `rows`, each with the clock as it comes, and their provenance; 1 if an output was wrong, else 0."""
+    wrong = 0
+    with MicroRows(output, card) as micro:
+        for row in rows:
+            wrong += row["relative_error"] > MOST_ERROR
+            micro.write(row | {"sm_mhz": card.nvml.sm_mhz()})
+            print(row, file=sys.stderr, flush=True)
+    micro.provenance(script, seed)
+    return 1 if wrong else 0
 
 
 def run(main, usage):

@@ -18,7 +18,7 @@ import triton.language as tl
 from triton.language.extra.cuda import globaltimer, smid
 
 from card import Card
-from micro import MicroRows, run
+from micro import run, write_all
 
 BLOCK_M, BLOCK_N, BLOCK_K, WARPS, STAGES = 16, 64, 128, 4, 4
 POOL = 6 << 30  # weights of all groups
@@ -73,7 +73,6 @@ def tile_kernel(
 class Experiment:
     def __init__(self, seed):
         torch.manual_seed(seed)
-        self.sms = torch.cuda.get_device_properties(0).multi_processor_count
         self.weights = torch.empty(POOL, dtype=torch.bfloat16, device="cuda").normal_()
         self.clean = torch.zeros(1 << 27, device="cuda")  # several times the cache, never written again
 
@@ -127,11 +126,12 @@ def spread_of(launches):
             of_sm.setdefault(sm, []).append(us)
     mean = {sm: statistics.fmean(us) for sm, us in of_sm.items()}
     usual = {sm for sm, us in mean.items() if us >= FAST * statistics.median(mean.values())}
+    # What SMs differ by, always, is not in it.
+    usual_mean = statistics.fmean(mean[sm] for sm in usual)
+    always = {sm: mean[sm] / usual_mean for sm in usual}
     within, means, sizes = [], [], []
     for first in firsts:
         launch = statistics.fmean(us for sm, us in first if sm in usual)
-        # What SMs differ by, always, is not in it.
-        always = {sm: mean[sm] / statistics.fmean(mean[s] for s in usual) for sm in usual}
         for sm in usual:
             relative = [us / launch / always[sm] for s, us in first if s == sm]
             if len(relative) < 2:
@@ -150,16 +150,8 @@ def main(output):
         return 3
     card, seed = Card(), 20260101
     experiment = Experiment(seed)
-    wrong = 0
-    with MicroRows(output, card) as micro:
-        for (n, k), numbers in PLAN.items():
-            for groups in numbers:
-                row = experiment.row(n, k, groups)
-                wrong += row["relative_error"] > 0.02
-                micro.write(row | {"sm_mhz": card.nvml.sm_mhz()})
-                print(row, file=sys.stderr, flush=True)
-    micro.provenance("tile_waves.py", seed)
-    return 1 if wrong else 0
+    rows = (experiment.row(n, k, groups) for (n, k), numbers in PLAN.items() for groups in numbers)
+    return write_all(output, card, "tile_waves.py", seed, rows)
 
 
 if __name__ == "__main__":
