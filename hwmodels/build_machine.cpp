@@ -54,6 +54,7 @@ Machine build_machine(const HardwareModel& hardware) {
   machine.launch_programmatic = duration_from_seconds(hardware[Hw::kLaunchProgrammatic]);
   machine.launch_spread = duration_from_seconds(hardware[Hw::kLaunchSpread]);
   machine.dispatch_interval = duration_from_seconds(hardware[Hw::kDispatchInterval]);
+  if (hardware.has(Hw::kLaunchTurnaround)) machine.turnaround = duration_from_seconds(hardware[Hw::kLaunchTurnaround]);
   return machine;
 }
 

@@ -66,6 +66,7 @@ enum class Hw : std::size_t {
   kLaunchHost,             // launch.host: host time of one eager launch (queue empty)
   kLaunchPrologue,         // launch.prologue: first CTA on a unit, from its start to its first load (instruction fetch)
   kDispatchInterval,       // launch.dispatch_interval: time between two CTAs that the device starts
+  kLaunchTurnaround,       // launch.turnaround: from the end of a CTA to the start of the next on its slot
   kPortUnits,              // port.units: units that share a port to the memory
   kPortUnitsOnShort,       // port.units_on_short: units behind ports of fewer, of all
   kPortAdvantage,          // port.advantage: how many times as fast these are at most

@@ -115,6 +115,8 @@ constexpr std::array<HwEntry, kHwCount> kHwTable = {{
           "first CTA on a unit, from its start to its first load"),
     entry(Hw::kDispatchInterval, "launch.dispatch_interval", kTime, 0, 1e-6, kReal, kParallel,
           "time between two CTAs that the device starts"),
+    entry(Hw::kLaunchTurnaround, "launch.turnaround", kTime, 0, 1e-4, kReal, kParallelMay,
+          "from the end of a CTA to the start of the next one on its slot"),
     entry(Hw::kPortUnits, "port.units", kDimensionless, 1, 4096, kWhole, kParallelTogether,
           "units that share a port to cache and memory; absent: ports make no difference"),
     entry(Hw::kPortUnitsOnShort, "port.units_on_short", kDimensionless, 0, 4096, kWhole, kParallelTogether,

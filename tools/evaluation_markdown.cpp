@@ -66,13 +66,13 @@ void write_groups(const EvaluationReport& report, std::ostream& out) {
 }
 
 void write_choice(const EvaluationReport& report, std::ostream& out) {
-  out << "| cells | count | right winner % | regret % |\n|---|---|---|---|\n";
+  out << "| cells | count | right winner % | regret % | of the kernel % |\n|---|---|---|---|---|\n";
   const Choice& choice = report.evaluation.choice;
   const std::string decided = fmt::format("fastest two differ by more than {} times their spread", kSpreads);
   for (const auto& [name, errors] :
        {std::pair<std::string, ChoiceErrors>("all", choice.all), {decided, choice.decided}}) {
-    out << fmt::format("| {} | {} | {:.1f} | {:.2f} |\n", name, errors.cells, errors.right_share * 100,
-                       errors.mean_regret_pct);
+    out << fmt::format("| {} | {} | {:.1f} | {:.2f} | {:.2f} |\n", name, errors.cells, errors.right_share * 100,
+                       errors.mean_regret_pct, errors.mean_kernel_regret_pct);
   }
 }
 

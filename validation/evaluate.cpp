@@ -43,18 +43,20 @@ Choice choose(const std::vector<RowResult>& rows) {
     std::stable_sort(order.begin(), order.end(),
                      [](const RowResult* a, const RowResult* b) { return a->row->us < b->row->us; });
     const bool right = cell.predicted->row->strategy == order[0]->row->strategy;
-    const double regret = (cell.predicted->row->us / order[0]->row->us - 1) * 100;
+    const auto lost = [&](const RowResult& row) { return (row.row->us / order[0]->row->us - 1) * 100; };
     for (ChoiceErrors* errors : {&choice.all, &choice.decided}) {
       if (errors == &choice.decided && !is_decided(*order[0], *order[1])) continue;
       ++errors->cells;
       errors->right_share += right ? 1 : 0;
-      errors->mean_regret_pct += regret;
+      errors->mean_regret_pct += lost(*cell.fastest.at(cell.predicted->row->strategy));
+      errors->mean_kernel_regret_pct += lost(*cell.predicted);
     }
   }
   for (ChoiceErrors* errors : {&choice.all, &choice.decided}) {
     if (errors->cells == 0) continue;
     errors->right_share /= static_cast<double>(errors->cells);
     errors->mean_regret_pct /= static_cast<double>(errors->cells);
+    errors->mean_kernel_regret_pct /= static_cast<double>(errors->cells);
   }
   return choice;
 }

@@ -35,8 +35,9 @@ struct ImplementationErrors {
 
 struct ChoiceErrors {
   std::int64_t cells = 0;
-  double right_share = 0;      // the predicted winner is the measured one
-  double mean_regret_pct = 0;  // time lost by taking the predicted winner
+  double right_share = 0;             // the predicted winner is the measured one
+  double mean_regret_pct = 0;         // time lost by taking the predicted strategy, by its fastest kernel
+  double mean_kernel_regret_pct = 0;  // by the kernel that is predicted fastest
 };
 
 // Over cells (model, shard, weights, tokens, trace) with several strategies measured; of a strategy the fastest row counts.

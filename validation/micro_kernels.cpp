@@ -361,6 +361,18 @@ LoweredMicro tile_shares(const Bench& bench) {
 // As many as all groups have (harness/torch/tile_waves.py).
 LoweredMicro tile_waves(const Bench& bench) { return tiles(bench, bench.small("ctas")); }
 
+// CTAs that do nothing for so many clocks, timed from the first one's start to the last one's end.
+LoweredMicro cta_turnaround(const Bench& bench) {
+  ItemClass item;
+  item.steps = 1;
+  item.step_latency = bench.device.duration(static_cast<double>(bench.small("cta_clocks")));
+  MicroKernel micro =
+      bench.kernel(std::move(item), bench.ctas(),
+                   {bench.threads(), kFewRegisters, bench.row.whole("shared_bytes", std::int64_t{1} << 20)});
+  micro.launched = false;
+  return micro;
+}
+
 using Lower = std::function<LoweredMicro(const Bench&)>;
 
 const std::map<std::string, Lower>& benchmarks() {
@@ -388,6 +400,7 @@ const std::map<std::string, Lower>& benchmarks() {
       {"convert", convert},
       {"barrier", barrier},
       {"shared_latency", shared_latency},
+      {"cta_turnaround", cta_turnaround},
       {"tile_shares", tile_shares},
       {"tile_waves", tile_waves},
       {"shared_read", shared_read},

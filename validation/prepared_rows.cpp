@@ -73,9 +73,16 @@ Parameters parameters_of(const MoeMeasurement& row, const std::vector<LaunchedKe
     }
   }
   if (row.strategy == "gather_gemv" && !row.kernels.empty()) {
-    parameters["element_copy"] = std::any_of(row.kernels.begin(), row.kernels.end(), [](const LaunchedKernel& kernel) {
-      return kernel.name.find("indexSelectSmallIndex") != std::string::npos;
-    });
+    const auto launched = [&](const char* name) {
+      return std::any_of(row.kernels.begin(), row.kernels.end(),
+                         [&](const LaunchedKernel& kernel) { return kernel.name.find(name) != std::string::npos; });
+    };
+    parameters["element_copy"] = launched("indexSelectSmallIndex");
+    if (row.implementation == "cuda-gather-gemv") {  // the CUDA harness's: 8 loads of a thread, twice
+      parameters["copy.bytes"] = 65536;
+      parameters["copy.loads"] = 8;
+      parameters["copy.registers"] = 58;
+    }
   }
   if ((row.strategy == "grouped_gemm" || row.strategy == "stream_gemv") && !projections.empty()) {
     const LaunchedKernel& up = *projections.front();

@@ -3,16 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/engine/normal.h"
+
 namespace moesim {
 namespace {
 
 constexpr double kGolden = 0.6180339887498949;
 // Standard deviations. Few items lie far out, but they are the last.
 constexpr std::array<double, 3> kEdges = {0, 1, 2};
-
-// Quantile of the normal distribution: Tukey's lambda, within 0.01 up to three standard deviations. Source: Ramberg and
-// Schmeiser, CACM 15 (1972).
-double normal_quantile(double u) { return (std::pow(u, 0.135) - std::pow(1 - u, 0.135)) / 0.1975; }
 
 }  // namespace
 
@@ -30,6 +28,15 @@ std::span<const SpreadPart> EndSpread::next(std::int64_t items, std::int64_t gan
   const auto end = std::remove_if(parts_.begin(), parts_.end(), [](const SpreadPart& p) { return p.items == 0; });
   for (auto part = parts_.begin(); part != end; ++part) part->deviation /= static_cast<double>(part->items);
   return {parts_.begin(), end};
+}
+
+// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+double EndSpread::next_together() {
+  std::uint64_t z = ++together_ * 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  z ^= z >> 31;
+  return (static_cast<double>(z >> 11) + 0.5) * 0x1p-53;
 }
 
 }  // namespace moesim

@@ -21,10 +21,14 @@ class EndSpread {
  public:
   // The next `items` items, in parts by their deviation, least first. Valid until the next call.
   [[nodiscard]] std::span<const SpreadPart> next(std::int64_t items, std::int64_t gang);
+  // For items that end together: the share of the distribution, in (0, 1), that lies below. Drawn at random: draws as even as
+  // the others would cancel out over the waves.
+  [[nodiscard]] double next_together();
 
  private:
   static constexpr std::size_t kParts = 4;
   std::int64_t drawn_ = 0;  // gangs; one ends as a whole
+  std::uint64_t together_ = 0;
   std::array<SpreadPart, kParts> parts_{};
 };
 

@@ -139,6 +139,15 @@ double fill_seconds(const Machine& machine, const FlowClass& flow, double items,
   return seconds;
 }
 
+double burst_share(const Machine& machine, const FlowClass& flow, double items, const ItemClass& item) {
+  const std::size_t memory = machine.caches.size();
+  const Channel& channel = machine.channels[memory];
+  const double unloaded = channel.peak.value() * to_seconds(channel.latency);
+  const double queued = 1 - 1 / knee(items * flow.stages * flow.bytes[memory] / unloaded, channel.knee).factor;
+  const auto steps = static_cast<double>(item.steps);
+  return flow.memory_share * queued * (steps <= item.stages ? 1 : 1 / steps);
+}
+
 std::array<double, kBlameCount> blame_shares(const FlowPhysics& physics, double floor, const ChannelArray& factors,
                                              std::size_t channels) {
   std::array<double, kBlameCount> shares{};

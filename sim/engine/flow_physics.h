@@ -59,6 +59,11 @@ ChannelArray bytes_moved(const Machine& machine, const ItemClass& item, const Mi
 // for one round nothing when the channel is idle and all of L when its rate alone counts.
 [[nodiscard]] double fill_seconds(const Machine& machine, const FlowClass& flow, double items, double rounds);
 
+// How far apart `items` that start together end when memory is what they wait for, first to last, as a share of an item's
+// progress. They ask for their loads at once, and memory serves one item after another as far as none waits for an earlier load: all
+// of an item's where they are in flight together, else its last step's.
+double burst_share(const Machine& machine, const FlowClass& flow, double items, const ItemClass& item);
+
 // Shares of an active item's time among its binding constraints (sum 1), at these latency factors and this floor.
 std::array<double, kBlameCount> blame_shares(const FlowPhysics& physics, double floor, const ChannelArray& factors,
                                              std::size_t channels);

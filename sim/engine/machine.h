@@ -55,6 +55,7 @@ struct Machine {
   Duration launch_programmatic;  // from the end of the last predecessor to the end of the wait
   Duration launch_spread;        // extra once the grid covers all units (below: by the logarithm, as in a tree)
   Duration dispatch_interval;    // between two items that the device starts
+  Duration turnaround;           // from the end of an item to the start of the next on its slot
 };
 
 // Items of this footprint that one empty unit holds: the least of the resources.

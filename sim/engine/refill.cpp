@@ -4,6 +4,8 @@
 #include <cmath>
 #include <vector>
 
+#include "sim/engine/normal.h"
+
 namespace moesim {
 namespace {
 
@@ -15,18 +17,6 @@ constexpr double kUnitShare = 0.3;
 // Gauss-Hermite quadrature of three points over the unit's own part.
 constexpr std::array<double, 3> kNodes = {-1.7320508075688772, 0, 1.7320508075688772};
 constexpr std::array<double, 3> kWeights = {1.0 / 6, 2.0 / 3, 1.0 / 6};
-
-double normal_share(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
-
-// x with normal_share(x) = share in (0, 1), by bisection.
-double normal_quantile(double share) {
-  double low = -8, high = 8;
-  for (int i = 0; i < 50; ++i) {
-    const double middle = (low + high) / 2;
-    (normal_share(middle) < share ? low : high) = middle;
-  }
-  return (low + high) / 2;
-}
 
 // Share of the items that lie on units with 1 to `slots` of them.
 std::vector<double> shares_by_level(std::int64_t slots, double filled) {

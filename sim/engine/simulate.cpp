@@ -10,6 +10,7 @@
 #include "sim/engine/event_queue.h"
 #include "sim/engine/flow_table.h"
 #include "sim/engine/lanes.h"
+#include "sim/engine/normal.h"
 #include "sim/engine/recorder.h"
 #include "sim/engine/slots.h"
 #include "sim/units/check.h"
@@ -21,12 +22,12 @@ namespace {
 // device. More cohorts cost time and change results by less than the 0.5 % that the cohort test allows. Kernels of few
 // waves take more of them, since a cohort's stagger is a larger share of their time.
 std::int64_t cohorts_per_wave(std::int64_t items, std::int64_t slots) {
-  if (items <= 4 * slots) return 16;
+  if (items <= 24 * slots) return 16;
   return items <= 256 * slots ? 8 : 4;
 }
 
-// Ports, and how far apart items end in waves before the last, decide the tail of a kernel, a small part of one of more waves
-// than this: there they would only multiply the events.
+// Ports, and how far apart items of a cohort end, decide the tail of a kernel, a small part of one of more waves than this:
+// there they would only multiply the events.
 constexpr std::int64_t kTailedWaves = 6;
 
 // Ablation of the tail: items are cut into this many, or fewer in a kernel of so many waves that its tail is short.
@@ -54,6 +55,7 @@ struct Cohort {
   std::int64_t items = 0;
   std::int64_t after_wait = 0;  // picoseconds from the end of the wait to the first step
   std::int64_t fill = 0;        // of these; loads ahead: of the loads after them, where these have all come
+  bool first = false;           // of the first wave
   std::int8_t loaded = 0;       // share of its loads that has come meanwhile
   std::int64_t epilogue = 0;
   std::int64_t flow_start = 0;  // until the wait is over: the end of prologue_before
@@ -437,21 +439,24 @@ void Engine::start_cohort(std::uint32_t k, std::int64_t first_item, std::int64_t
   cohort.epilogue = scaled(k, c.epilogue);
 
   // The device starts one item per interval; a cohort stands for items around its middle. Items of a first wave find
-  // their slots free and start one after another; items that replace others were freed one by one, so only a backlog
-  // delays them.
+  // their slots free and start one after another; items that replace others were freed one by one, so they wait for their
+  // slots to turn around, or for a backlog.
   double start = static_cast<double>(now_);
   std::int64_t before = 0;
   if (kern.joined || (persistent && !first_on_slot)) {
     cohort.after_wait = scaled(k, c.tile_prologue);
   } else {
-    const double interval = without_.has(Effect::kLaunch) ? 0 : machine_.dispatch_interval.as_double();
+    const double costs = without_.has(Effect::kLaunch) ? 0 : 1;
+    const double interval = costs * machine_.dispatch_interval.as_double();
     const double middle = interval * std::max(0.0, all - 1) / 2;
-    start = std::max(start - (first_on_slot ? 0 : middle), dispatch_free_) + middle;
+    if (!first_on_slot) start += costs * machine_.turnaround.as_double() / cuts - middle;
+    start = std::max(start, dispatch_free_) + middle;
     dispatch_free_ = start + middle + interval * std::min(1.0, all);
     before = scaled(k, c.prologue_before) + (first_on_slot ? scaled(k, c.first_prologue) : 0);
     cohort.after_wait = scaled(k, c.prologue_after);
   }
   if (first_on_slot) cohort.fill = fill_of(k, cohort.flow);
+  cohort.first = first_on_slot;
   if (!kern.joined) cohort.after_wait += cohort.fill;
   const auto dispatched = static_cast<std::int64_t>(std::llround(start));
   if (s.started == 0) s.result.start = TimePoint(dispatched);
@@ -628,27 +633,36 @@ void Engine::queue_end(FlowRecord& record, std::uint32_t index, double finish) {
   record.fifo.insert(after, {finish, index});
 }
 
-// Standard deviation of the ends of items, in items' worth of progress: of the bytes that come from memory. In a kernel of many
-// waves, of its last items alone; what items before them on their slots were early or late adds up.
+// Standard deviation of the ends of items, in items' worth of progress: of the bytes that come from memory.
 Spread Engine::spread_of(const FlowRecord& record) const {
   const KernelState& s = states_[record.key.kernel];
-  const bool few = few_waves(record.key.kernel);
-  if ((s.remaining > 0 && !few) || record.key.ahead.alone || machine_.round_spread == 0) return {};
+  if (record.key.ahead.alone || machine_.round_spread == 0) return {};
   if (without_.has(Effect::kTail) || without_.has(Effect::kInFlight)) return {};
   const ItemClass& c = kernel(record.key.kernel).classes[record.key.item_class];
   const double rounds = std::max(1.0, static_cast<double>(c.steps) / c.stages);
-  const double waves = few ? 1 : std::max(1.0, static_cast<double>(s.started) / static_cast<double>(s.slots));
-  const double rounds_spread = machine_.round_spread * std::sqrt(waves / rounds);
+  const double rounds_spread = machine_.round_spread / std::sqrt(rounds);
   const bool last = record.key.settled || s.started <= s.slots;
   return {rounds_spread * record.flow.memory_share, last ? s.port_spread * record.flow.memory_share : 0};
 }
 
-// As queue_end; the last items of a kernel end apart from each other.
+// As queue_end; items end apart from each other. In a kernel of many waves cohorts do, and the items of the last ones.
 void Engine::queue_ends(FlowRecord& record, std::uint32_t index, double finish) {
   const double spread = spread_of(record).all();
   if (spread == 0) return queue_end(record, index, finish);
-  const std::int64_t gang = kernel(cohorts_[index].kernel).gang;
-  for (const SpreadPart& part : lane_of(cohorts_[index].flow).end_spread.next(cohorts_[index].items, gang)) {
+  const std::uint32_t k = record.key.kernel;
+  const KernelState& s = states_[k];
+  EndSpread& ends = lane_of(cohorts_[index].flow).end_spread;
+  if (s.remaining > 0 && !few_waves(k)) {
+    const double share = ends.next_together();
+    double late = spread * normal_quantile(share);
+    if (cohorts_[index].first) {
+      const ItemClass& c = kernel(k).classes[record.key.item_class];
+      late += burst_share(machine_, record.flow, static_cast<double>(s.slots), c) * (share - 0.5);
+    }
+    return queue_end(record, index, std::max(record.progress, finish + late));
+  }
+  const std::int64_t gang = kernel(k).gang;
+  for (const SpreadPart& part : ends.next(cohorts_[index].items, gang)) {
     std::uint32_t some = index;
     if (part.items < cohorts_[index].items) {
       some = take_cohort();

@@ -111,6 +111,23 @@ TEST(Launch, DispatchDelaysLaterWavesOnlyByABacklog) {
               nanoseconds(500 + 255 * 2 + 10).as_double(), nanoseconds(8).as_double());
 }
 
+// n waves of items on as many slots: n t + (n - 1) of the turnaround. A persistent kernel's slots take their next item at once.
+TEST(Launch, SlotsTurnAround) {
+  Machine machine = launching_machine(64);
+  machine.turnaround = nanoseconds(200);
+  for (const std::int64_t waves : {1, 2, 7, 40}) {
+    Kernel kernel = one_group(lasting(0, 1000), 64 * waves, 1);
+    const auto n = static_cast<double>(waves);
+    EXPECT_EQ(simulate(plan_of(kernel), machine).total, nanoseconds(500 + n * 1000 + (n - 1) * 200));
+    SimulateOptions without;
+    without.without = EffectSet(Effect::kLaunch);
+    EXPECT_EQ(simulate(plan_of(kernel), machine, without).total, nanoseconds(n * 1000));
+    kernel.schedule.kind = Schedule::Kind::kPersistent;
+    kernel.classes[0].tile_prologue = nanoseconds(1000);
+    EXPECT_EQ(simulate(plan_of(kernel), machine).total, nanoseconds(500 + n * 1000));
+  }
+}
+
 // Programmatic: B's items start once A's have all started, and wait at their prologue's end for A's end + launch:
 //     t = launch + max(q, a + launch) + b
 TEST(Launch, ProgrammaticHidesThePrologue) {

@@ -53,7 +53,7 @@ TEST_P(Cohorts, OffAgreesWithinHalfAPercent) {
   }
 }
 
-// gather_gemv copies row by row: 80 million items at 16 tokens of the largest model, so only small work here.
+// gather_gemv copies 4 KiB an item: millions of them at 16 tokens of the largest model, so only small work here.
 INSTANTIATE_TEST_SUITE_P(
     List, Cohorts,
     testing::Values(Point{"expert_loop", "qwen3.5-397b-a17b", 4}, Point{"expert_loop", "qwen3.5-397b-a17b", 16},

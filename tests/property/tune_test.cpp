@@ -106,7 +106,7 @@ TEST(Tune, SameResultAgain) {
 TEST(Tune, DeviatesOnlyForEnough) {
   TuneRequest request;
   request.base = request_for("vllm-triton", "olmoe-1b-7b", "h200");
-  request.base.concurrencies = {4};
+  request.base.concurrencies = {16};
   request.space = {{"block_n", {32, 64, 128}}, {"block_k", {64, 128, 256}}};
   const TunePoint free = run_tune_study(request).points.front();
   ASSERT_NE(free.best->tile, free.by_default->tile);

@@ -66,6 +66,64 @@ TEST(ExpertLoop, ColumnsShareTheWeights) {
   EXPECT_EQ(plan_of("expert_loop:block_m=256", 2048, 2048, 256, "gemm2").kernels().front().items(), 32);
 }
 
+// PyTorch's grids (validation/measured/h200-2026-11-30, `vectorized_gather_kernel`): 4 KiB a CTA, wherever rows begin, up to
+// 65,535 of them.
+TEST(GatherGemv, CopiesAreCutByBytes) {
+  const auto copy = [](std::int64_t n, std::int64_t k, const std::string& parameters = "") {
+    return plan_of("gather_gemv:element_copy=0" + parameters, n, k, 2, "gather2").kernels().front();
+  };
+  EXPECT_EQ(copy(4096, 1024).items(), 2 * 2048);
+  EXPECT_EQ(copy(2048, 768).items(), 2 * 768);
+  EXPECT_EQ(copy(4096, 1024).classes[0].read, Bytes(4096));
+  const Kernel large = copy(32768, 16384);
+  EXPECT_EQ(large.items(), 2 * 65535);
+  EXPECT_EQ(large.classes[0].steps, 5);
+  const Kernel chunks = copy(4096, 1024, ",copy.bytes=65536,copy.loads=8");
+  EXPECT_EQ(chunks.items(), 2 * 128);
+  EXPECT_EQ(chunks.classes[0].steps, 2);
+}
+
+// Tokens on the same rows walk their picks side by side. Where the cache holds what all of them read in turn, each expert is read
+// once; where it does not, once for each place that it has in their lists: 3 / 2 times of two tokens with the same two picks in any
+// order, 3 / 4 of their reads.
+TEST(StreamGemv, WalksReadAgainWhatTheCacheLost) {
+  MoeModel model = load_model("mixtral-8x7b");
+  const auto share = [&](std::int64_t k, const std::vector<std::int32_t>& picks) {
+    model.expert_intermediate = k;
+    const RoutedBatch batch{static_cast<std::int64_t>(picks.size()) / 2, 2, 8, picks};
+    PredictOptions options;
+    options.scope = Scope::kExpertFfn;
+    options.stage = "gemm2";
+    const MoeLayer layer = shard_layer(model, batch, {Dtype::kBf16, 0}, 1, 1);
+    return std::get<ExecutionPlan>(lower_layer(layer, h200(), parse_strategy("stream_gemv"), options))
+        .kernels()
+        .front()
+        .classes[0]
+        .first_share;
+  };
+  EXPECT_DOUBLE_EQ(share(14336, {0, 1, 2, 3}), 1);
+  EXPECT_DOUBLE_EQ(share(14336, {0, 1, 0, 1}), 0.75);
+  EXPECT_DOUBLE_EQ(share(64, {0, 1, 0, 1}), 0.5);
+}
+
+// A tile of fewer steps than its three buffers fills them all, and multiplies what it has.
+TEST(Tiles, TritonFillsAllBuffers) {
+  const auto port = [](std::int64_t steps) {
+    const ItemClass item =
+        plan_of("grouped_gemm:block_m=16,block_n=64,block_k=128,num_stages=4", 4096, 128 * steps, 1, "gemm2")
+            .kernels()
+            .front()
+            .classes[0];
+    EXPECT_EQ(item.steps, steps);
+    return static_cast<double>(steps) * item.pipe_seconds[static_cast<std::size_t>(PipeKind::kLoadPort)];
+  };
+  const double copy = 128.0 * (64 + 16) * 2 / 128 / h200()[Hw::kClockBoost];  // 128 bytes a clock
+  const double product = port(2) - port(1);
+  EXPECT_NEAR(port(1), 3 * copy + product, 1e-12);
+  EXPECT_NEAR(port(3), 3 * (copy + product), 1e-12);
+  EXPECT_NEAR(port(6), 6 * (copy + product), 1e-12);
+}
+
 TEST(PersistentStream, OneLaunchJoinsTheProjections) {
   const ExecutionPlan two = plan_of("stream_gemv:persistent=1", 4096, 14336, 1);
   const ExecutionPlan one = plan_of("stream_gemv:persistent=1,one_launch=1", 4096, 14336, 1);

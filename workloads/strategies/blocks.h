@@ -33,6 +33,7 @@ class Device {
   // arithmetic from Volta on (Jia et al., arXiv 1804.06826). A CTA that begins or ends has one warp on each scheduler,
   // and most of its instructions wait for the one before.
   [[nodiscard]] Duration code(double instructions) const;
+  [[nodiscard]] std::int64_t occupancy(const LaunchShape& shape) const { return moesim::occupancy(hardware_, shape); }
   // What the slowest of the lines of memory that a warp waits for together takes longer than one.
   [[nodiscard]] static Duration latency_spread(double lines);
   [[nodiscard]] double constant(Hw id) const { return hardware_[id]; }

@@ -79,6 +79,9 @@ void add_token_groups(Kernel& kernel, Chain& chain, const LowerRequest& request,
   const MoeLayer& layer = request.layer;
   const std::int64_t blocks = divide_up(layer.expert_hidden(), down.block_n);
   const auto first_groups = static_cast<std::uint32_t>(kernel.groups.size());
+  const Device device(request.hardware, request.clock_hz);
+  const double bytes = layer.down_bytes().as_double() / static_cast<double>(blocks);
+  const double first_share = first_share_of_walks(device, layer, down, bytes);
   for (std::int64_t picks = layer.topk; picks > 0; --picks) {
     const std::int64_t tokens = std::ranges::count(layer.token_picks, picks);
     if (tokens == 0) continue;
@@ -90,7 +93,7 @@ void add_token_groups(Kernel& kernel, Chain& chain, const LowerRequest& request,
     group.region = chain.region("down", Bytes(std::llround(distinct * share)));
     for (std::uint32_t g = 0; g < first_groups; ++g) group.after.push_back(g);
     ItemClass item = item_of(picks);
-    item.first_share = static_cast<double>(layer.active) / static_cast<double>(layer.picks);
+    item.first_share = first_share;
     kernel.classes.push_back(item);
     kernel.groups.push_back(std::move(group));
   }

@@ -2,7 +2,8 @@
 // copies.
 //
 // Models: PyTorch index_select + bmm: the copy reads each pick's matrix (picks of one expert find it in the cache
-// while it is there) and writes it; the product reads the copy, from the cache as far as it still holds it.
+// while it is there) and writes it; the product reads the copy, from the cache as far as it still holds it. A CTA copies
+// 4 KiB of a matrix, 16 bytes a thread, wherever its rows begin (vectorized_gather_kernel of aten/native/cuda).
 // Up to 16 picks of a tensor below 2^31 elements PyTorch takes another kernel (indexSelectSmallIndex): 8 CTAs of 128 threads
 // a unit, each thread copying one element at a time, so that a quarter of a megabyte is in flight.
 // Compared: H200, bf16 (validation/README.md).
@@ -20,13 +21,17 @@ constexpr ParameterInfo kParameters[] = {
     {"block_n", "128", "weight rows of a tile of the batched product", 8, 512},
     {"block_k", "64", "K of a step", 16, 1024},
     {"element_copy", "as PyTorch chooses", "1: the copy takes an element a thread at a time; 0: 16 bytes", 0, 1},
+    {"copy.bytes", "4096", "bytes that a CTA of the copy takes, 16 a thread and load", 4096, 1 << 24},
+    {"copy.loads", "1", "loads that a thread of the copy has in flight", 1, 64},
+    {"copy.registers", "24", "registers a thread of the copy as launched", 1, 255},
     {"buffers", "6, or what a unit's on-chip memory holds", "K-steps in flight", 1, 64},
 };
 
 constexpr std::int64_t kMostBuffers = 6;
 constexpr std::int64_t kCopyThreads = 256;
-constexpr std::int64_t kCopyBytesPerRound = kCopyThreads * 16;  // one 16-byte load a thread
-constexpr std::int64_t kElementPicks = 16;                      // the most that are copied by elements
+constexpr std::int64_t kCopyRound = kCopyThreads * 16;  // bytes: one load a thread
+constexpr std::int64_t kMostCopyCtas = 65535;           // of a matrix; more take turns
+constexpr std::int64_t kElementPicks = 16;              // the most that are copied by elements
 // From so many elements of a tensor on 64-bit indices are needed.
 constexpr std::int64_t kElementLimit = std::int64_t{1} << 31;
 constexpr std::int64_t kElementCtas = 8;  // of a unit
@@ -76,14 +81,17 @@ void add_gather(Chain& chain, const LowerRequest& request, const std::string& st
     add_element_gather(chain, request, stage, matrix, copy);
     return;
   }
-  const double row = matrix.as_double() / static_cast<double>(n);
+  const std::int64_t ctas =
+      std::min(divide_up(matrix.value(), parameter(request, "copy.bytes", kCopyRound)), kMostCopyCtas);
+  const double bytes = matrix.as_double() / static_cast<double>(ctas);
+  const auto round = static_cast<double>(kCopyRound * parameter(request, "copy.loads", 1));
   Kernel kernel;
   kernel.name = kernel.stage = stage;
   ItemClass item;
-  item.steps = std::max<std::int64_t>(1, std::llround(std::ceil(row / static_cast<double>(kCopyBytesPerRound))));
-  item.read = item.write = Bytes(std::llround(row));
+  item.steps = std::max<std::int64_t>(1, std::llround(std::ceil(bytes / round)));
+  item.read = item.write = Bytes(std::llround(bytes));
   item.pipe_seconds[static_cast<std::size_t>(PipeKind::kLoadPort)] =
-      device.load_port_seconds(row / static_cast<double>(item.steps));
+      device.load_port_seconds(bytes / static_cast<double>(item.steps));
   item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
   item.prologue_after = device.cache_round_trips(1);  // and no epilogue: nobody waits for what is stored
   // In expert order, so that an expert's later copies follow its first, as near as the library's order by pick has them
@@ -94,7 +102,7 @@ void add_gather(Chain& chain, const LowerRequest& request, const std::string& st
     const RegionId expert = chain.region(stage, matrix);
     for (std::int64_t r = 0; r < layer.rows[e]; ++r) {
       ItemGroup group;
-      group.count = n;
+      group.count = ctas;
       group.region = expert;
       group.write_region = copy;
       group.label = static_cast<std::int32_t>(e);
@@ -102,7 +110,7 @@ void add_gather(Chain& chain, const LowerRequest& request, const std::string& st
       kernel.groups.push_back(group);
     }
   }
-  chain.add(std::move(kernel), {kCopyThreads, 32, 0});
+  chain.add(std::move(kernel), {kCopyThreads, parameter(request, "copy.registers", 24), 0});
 }
 
 void add_product(Chain& chain, const LowerRequest& request, const std::string& stage, std::int64_t n, std::int64_t k,

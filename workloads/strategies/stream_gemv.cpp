@@ -90,7 +90,8 @@ void add_down(Chain& chain, const LowerRequest& request, const GemvShape& shape,
   const std::int64_t blocks = divide_up(layer.expert_hidden(), shape.block_n);
   const double bytes = layer.down_bytes().as_double() / static_cast<double>(blocks);
   const double written = 2.0 * static_cast<double>(shape.block_n);
-  const double first_share = static_cast<double>(layer.active) / static_cast<double>(layer.picks);
+  const double first_share = per_token ? first_share_of_walks(device, layer, shape, bytes)
+                                       : static_cast<double>(layer.active) / static_cast<double>(layer.picks);
   Kernel kernel;
   kernel.name = kernel.stage = "gemm2";
   const auto add_class = [&](std::int64_t picks_of_item, std::int64_t items) {

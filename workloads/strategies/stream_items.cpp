@@ -45,9 +45,32 @@ ItemClass gemv_item(const Device& device, WeightFormat format, const GemvShape& 
       from_memory * to_seconds(Device::latency_spread(static_cast<double>(rows) * row_bytes / kLineBytes /
                                                       static_cast<double>(shape.warps))));
   item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
-  item.prologue_after = device.cache_round_trips(1) + device.code(shape.code.before);  // the pick's expert
-  item.epilogue = device.code(shape.code.after);  // a tree over the lanes; nobody waits for what is stored
+  item.prologue_after = device.cache_round_trips(1) + device.duration(shape.code.before);  // the pick's expert
+  item.epilogue = device.duration(shape.code.after);  // a tree over the lanes; nobody waits for what is stored
   return item;
+}
+
+double first_share_of_walks(const Device& device, const MoeLayer& layer, const GemvShape& shape, double bytes_of_pick) {
+  const std::int64_t places = *std::max_element(layer.token_picks.begin(), layer.token_picks.end());
+  const auto k = static_cast<double>(places);
+  const auto loads = [&](double kept) {  // of all rows, in experts' worth of them
+    double sum = 0;
+    for (const std::int64_t rows : layer.rows) {
+      const auto r = static_cast<double>(rows);
+      for (std::int64_t place = 0; place < places; ++place) {
+        const double m = std::min(kept, static_cast<double>(place));
+        sum += std::pow(1 - m / k, r) - std::pow(std::max(0.0, 1 - (m + 1) / k), r);
+      }
+    }
+    return sum;
+  };
+  const auto picks = static_cast<double>(layer.picks), active = static_cast<double>(layer.active);
+  const double blocks = layer.down_bytes().as_double() / bytes_of_pick;
+  const double resident = std::min(static_cast<double>(device.occupancy(shape.launch) * device.units()),
+                                   static_cast<double>(layer.tokens) * blocks);
+  const double of_place = resident * bytes_of_pick * loads(0) / picks;  // bytes that all read from memory meanwhile
+  const double cache = device.constant(Hw::kLlcCapacity) * device.constant(Hw::kLlcUsefulFraction);
+  return std::clamp(loads(std::floor(cache / of_place)), active, picks) / picks;
 }
 
 }  // namespace moesim

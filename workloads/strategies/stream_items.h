@@ -7,15 +7,16 @@
 
 namespace moesim {
 
-// Instructions of a warp before the K loop, in a step (beside products and conversions), after it, and where a CTA walks its
-// token's picks, around each pick's K loop; and how often a step's inputs are handed to other lanes through on-chip memory
-// (fp8: to the order of 16-byte loads of weights): the Triton kernels compiled for sm_90a. None of them has a load that runs
-// ahead of its step.
+// Of a warp of the Triton kernels compiled for sm_90a: clocks before the K loop, besides the lookup of the pick's expert, and
+// after it, by the code's own stall counts and scoreboards (one CTA a unit takes 1,024 of them for both and a round trip
+// to the cache, 1,016 so); instructions of a step (beside products and conversions) and, where a CTA walks its token's
+// picks, around each pick's K loop; how often a step's inputs are handed to other lanes through on-chip memory (fp8: to the
+// order of 16-byte loads of weights). None of them has a load that runs ahead of its step.
 struct GemvCode {
   double before, step, after, pick, exchanges;
 };
-inline constexpr GemvCode kUpCode = {136, 188, 207, 0, 0}, kDownCode = {78, 113, 144, 47, 0};  // 16-bit weights
-inline constexpr GemvCode kUpConvertCode = {145, 82, 135, 0, 8}, kDownConvertCode = {89, 55, 73, 0, 4};
+inline constexpr GemvCode kUpCode = {136, 188, 493, 0, 0}, kDownCode = {261, 113, 430, 47, 0};  // 16-bit weights
+inline constexpr GemvCode kUpConvertCode = {162, 82, 347, 0, 8}, kDownConvertCode = {123, 55, 228, 0, 4};
 
 struct GemvShape {
   std::int64_t block_n, block_k, warps;
@@ -27,5 +28,12 @@ struct GemvShape {
 // the first time.
 ItemClass gemv_item(const Device& device, WeightFormat format, const GemvShape& shape, std::int64_t rows,
                     std::int64_t k, std::int64_t picks, double bytes_of_pick, double from_memory, double written);
+
+// Share of the bytes that comes from memory where each item walks its token's picks. Items of all tokens on the same rows start
+// together and take their n-th picks at about the same time: what an item wants, another has read, if the same expert was its
+// n-th pick too or one of so few before that the cache still holds what all items have read since. Picks are taken to lie
+// anywhere in their tokens' lists: of r tokens with an expert none has it in m places of k, but one in the next, with
+// probability (1 - m / k)^r - (1 - (m + 1) / k)^r.
+double first_share_of_walks(const Device& device, const MoeLayer& layer, const GemvShape& shape, double bytes_of_pick);
 
 }  // namespace moesim

@@ -240,16 +240,20 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
   // A step's tiles are copied into on-chip memory; instructions, or each warp the rows and columns that it multiplies, read
   // them back.
   const bool async = multiplies_async(device, tile);
+  // Triton's kernels fill all buffers before the first step, those beyond the last one with zeros.
+  const double filled =
+      tile.triton ? copied * static_cast<double>(std::max(tile.buffers, item.steps)) / static_cast<double>(item.steps)
+                  : copied;
   double on_chip = 0, read_back = 0;  // seconds
   if (async) {
-    on_chip = device.seconds((copied + async_operand_bytes(device, product, tile, issued)) /
+    on_chip = device.seconds((filled + async_operand_bytes(device, product, tile, issued)) /
                              (kSharedBytesPerClock * kAsyncProductShare));
   } else if (!tile.bulk_copies) {
     const auto [m_warps, n_warps] = warps_of_tile(tile);
     const double read = static_cast<double>(m_warps) * block_n * element_bytes(product.weights) +
                         static_cast<double>(n_warps) * static_cast<double>(tile.block_m) * activation_element;
     read_back = device.seconds(block_k * read / kSharedBytesPerClock);
-    on_chip = device.seconds(copied / kSharedBytesPerClock) + read_back;
+    on_chip = device.seconds(filled / kSharedBytesPerClock) + read_back;
   }
   item.pipe_seconds[static_cast<std::size_t>(PipeKind::kLoadPort)] = std::max(port_seconds, on_chip);
   item.load_latency = duration_from_seconds(device.constant(Hw::kAsyncCopyLatency));

@@ -1,6 +1,8 @@
-// moesim_cuda_harness OUTPUT [--quick] [--only micro|ports|moe] [--seed N] [--budget SECONDS]
+// moesim_cuda_harness OUTPUT [--quick] [--only micro|ports|turnaround|moe] [--seed N] [--budget SECONDS]
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 
 #include "kernels.cuh"
 #include "micro.cuh"
@@ -9,7 +11,7 @@ namespace {
 [[noreturn]] void usage(int status) {
   std::fprintf(
       status == 0 ? stdout : stderr,
-      "usage: moesim_cuda_harness OUTPUT [--quick] [--only micro|ports|moe] [--seed N] [--budget SECONDS]\n"
+      "usage: moesim_cuda_harness OUTPUT [--quick] [--only micro|ports|turnaround|moe] [--seed N] [--budget SECONDS]\n"
       "writes OUTPUT/measurements.jsonl, OUTPUT/routes/*.npy, OUTPUT/provenance.json\n"
       "exit status: 0 all kernels right, 1 some were wrong (their rows are left out), 2 wrong input, 3 CUDA error\n");
   std::exit(status);
@@ -41,7 +43,10 @@ int main(int argc, char** argv) {
     else
       usage(2);
   }
-  if (!named || (!options.only.empty() && options.only != "micro" && options.only != "ports" && options.only != "moe")) usage(2);
+  constexpr const char* kParts[] = {"", "micro", "ports", "turnaround", "moe"};
+  const bool known =
+      std::any_of(std::begin(kParts), std::end(kParts), [&](const char* p) { return options.only == p; });
+  if (!named || !known) usage(2);
 
   harness::Device device;
   harness::Report report(options, device);
@@ -51,6 +56,7 @@ int main(int argc, char** argv) {
   report.note("weights filled");
   report.write_provenance();  // again at the end; so that an interrupted run has one
   if (options.only == "ports") harness::run_micro_ports(device, timer, pool, report);
+  if (options.only == "turnaround") harness::run_micro_turnaround(device, timer, report);
   if (options.only.empty() || options.only == "micro") harness::run_micro(options, device, timer, pool, report);
   if (options.only.empty() || options.only == "moe") harness::run_moe(options, device, timer, pool, report);
   report.write_provenance();

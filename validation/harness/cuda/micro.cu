@@ -34,7 +34,8 @@ __global__ void __launch_bounds__(kReadThreads) plain_read_kernel(const uint4* p
   const uint4* const q = p + blockIdx.x * static_cast<long long>(kReadThreads * kReadLoads) + threadIdx.x;
   uint4 v[kReadLoads];
 #pragma unroll
-  for (int i = 0; i < kReadLoads; ++i) v[i] = kAgain ? __ldg(q + i * kReadThreads) : load_streaming(q + i * kReadThreads);
+  for (int i = 0; i < kReadLoads; ++i)
+    v[i] = kAgain ? __ldg(q + i * kReadThreads) : load_streaming(q + i * kReadThreads);
   std::uint32_t all = 0;
 #pragma unroll
   for (int i = 0; i < kReadLoads; ++i) all ^= fold(v[i]) * (i + 1);
@@ -43,8 +44,8 @@ __global__ void __launch_bounds__(kReadThreads) plain_read_kernel(const uint4* p
 
 template <bool kAgain>
 void read_plainly(cudaStream_t stream, const std::uint8_t* p, std::int64_t bytes) {
-  plain_read_kernel<kAgain><<<static_cast<unsigned>(bytes / kReadBlock), kReadThreads, 0, stream>>>(
-      reinterpret_cast<const uint4*>(p));
+  plain_read_kernel<kAgain>
+      <<<static_cast<unsigned>(bytes / kReadBlock), kReadThreads, 0, stream>>>(reinterpret_cast<const uint4*>(p));
 }
 
 // Each CTA reads `blocks` blocks of blockDim.x * kLoads * 16 bytes, one after another: a block's loads are in flight
@@ -729,7 +730,10 @@ void run_micro(const Options& options, const Device& device, Timer& timer, const
     micro.code();
     report.note("micro: address translation, instruction fetch");
   }
-  if (!options.quick) run_micro_ports(device, timer, pool, report);
+  if (!options.quick) {
+    run_micro_ports(device, timer, pool, report);
+    run_micro_turnaround(device, timer, report);
+  }
   run_micro_compute(options, device, timer, pool, report);
 }
 

@@ -5,8 +5,9 @@
 Each CTA multiplies one row of a group by 64 of its weight rows in steps of 128, as `kernels.gg_kernel` compiles it, and notes
 its start, its end (globaltimer) and its SM. Groups are cold weights, others in each launch. A row has the time from the first
 start to the last end and, where more waves follow, how far apart the CTAs of a first wave end: `cta_spread`, the standard deviation
-of their times on usual SMs beside the mean, and `unit_share`, the part of its square that CTAs of one SM have in common. Writes
-OUTPUT/measurements.jsonl and OUTPUT/provenance.json. Exit status 1: an output was wrong, 3: no CUDA device.
+of their times on usual SMs beside the mean, and `unit_share`, the part of its square that CTAs of one SM have in common; what the
+CTAs after that wave take, `cta_us`, and how long their slots were empty before them, `gap_us`. Writes OUTPUT/measurements.jsonl and
+OUTPUT/provenance.json. Exit status 1: an output was wrong, 3: no CUDA device.
 """
 
 import statistics
@@ -25,18 +26,22 @@ POOL = 6 << 30  # weights of all groups
 FAST = 0.93  # of the median SM's time; those below it share their port with fewer
 SAMPLES = 8
 CHECKED = 4  # groups
-# (N, K) and numbers of groups: matrices of models, from a part of a wave to ten.
+# (N, K) and numbers of groups: matrices of models, from a part of a wave to ten, and of shards of them, to forty.
 PLAN = {
     (4096, 7168): (8, 32, 64),
     (7168, 2048): (8, 32),
     (5760, 2880): (4, 16),
     (2880, 2880): (4, 16),
     (1536, 2048): (8, 31, 120),
-    (2048, 768): (8, 31),
+    (2048, 768): (8, 31, 120),
     (2048, 2048): (8, 26),
     (2048, 1024): (8, 26),
     (28672, 4096): (2, 6),
     (4096, 14336): (2, 6),
+    (4096, 64): (256,),
+    (4096, 128): (64, 256),
+    (4096, 256): (64, 256),
+    (4096, 512): (256,),
 }
 
 
@@ -111,7 +116,7 @@ class Experiment:
         us = statistics.median(max(end for _, end, _ in times) for times in launches)
         row = {"benchmark": "tile_waves", "us": round(us, 3), "ctas": groups * triton.cdiv(n, BLOCK_N), "groups": groups}
         row |= {"n": n, "k": k, "block_n": BLOCK_N, "block_k": BLOCK_K, "stages": STAGES, "samples": SAMPLES}
-        return row | spread_of(launches) | {"relative_error": float(f"{worst:.2g}")}
+        return row | spread_of(launches) | turnaround_of(launches) | {"relative_error": float(f"{worst:.2g}")}
 
 
 def spread_of(launches):
@@ -142,6 +147,25 @@ def spread_of(launches):
     own = statistics.fmean(within)
     shared = max(0.0, statistics.variance(means) - own / statistics.fmean(sizes))
     return {"cta_spread": round((own + shared) ** 0.5, 4), "unit_share": round(shared / (own + shared), 3)}
+
+
+def turnaround_of(launches):
+    """Of CTAs that follow others on their slots."""
+    taken, gaps = [], []
+    for times in launches:
+        of_sm = {}
+        for start, end, sm in times:
+            of_sm.setdefault(sm, []).append((start, end))
+        slots = max(sum(1 for other in ctas if other[0] <= start < other[1]) for ctas in of_sm.values() for start, _ in ctas[:16])
+        for ctas in of_sm.values():
+            # What the i-th end frees the (i + slots)-th start takes.
+            ctas.sort()
+            ends = sorted(end for _, end in ctas)
+            gaps += [start - end for (start, _), end in zip(ctas[slots:], ends)]
+            taken += [end - start for start, end in ctas[slots:]]
+    if not gaps:
+        return {}
+    return {"cta_us": round(statistics.fmean(taken), 3), "gap_us": round(statistics.fmean(gaps), 3)}
 
 
 def main(output):
