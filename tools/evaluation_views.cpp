@@ -143,15 +143,13 @@ void write_cells(const Evaluation& evaluation, std::ostream& out) {
 void write_choice(const Choice& choice, std::ostream& out) {
   if (choice.all.cells == 0) return;
   out << fmt::format(
-      "\nchoice of strategy: right in {:.1f} % of {} cells, {:.2f} % of time lost by trusting it ({:.2f} % by trusting "
-      "the "
-      "choice of a kernel)\n",
+      "\nchoice of strategy: right in {:.1f} % of {} cells, {:.2f} % of time lost by trusting it "
+      "({:.2f} % by trusting the choice of a kernel)\n",
       choice.all.right_share * 100, choice.all.cells, choice.all.mean_regret_pct, choice.all.mean_kernel_regret_pct);
   if (choice.decided.cells == 0) return;
   out << fmt::format(
-      "where the fastest two differ by more than {} times their spread: right in {:.1f} % of {} cells, {:.2f} % "
-      "({:.2f} %) "
-      "lost\n",
+      "where the fastest two differ by more than {} times their spread: right in {:.1f} % of {} cells, "
+      "{:.2f} % ({:.2f} %) lost\n",
       kSpreads, choice.decided.right_share * 100, choice.decided.cells, choice.decided.mean_regret_pct,
       choice.decided.mean_kernel_regret_pct);
 }

@@ -213,7 +213,7 @@ LoweredMicro pointer_chase(const Bench& bench) {
   item.read = Bytes(item.steps * static_cast<std::int64_t>(kLineBytes));
   MicroKernel micro = bench.kernel(std::move(item), 1, {32, 22, 0});
   micro.parts = micro.kernel.classes[0].steps;
-  const double useful = bench.device.constant(Hw::kLlcCapacity) * bench.device.constant(Hw::kLlcUsefulFraction);
+  const double useful = bench.device.useful_cache_bytes();
   micro.warm = static_cast<double>(bytes) <= useful;
   return micro;
 }

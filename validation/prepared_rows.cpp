@@ -73,11 +73,9 @@ Parameters parameters_of(const MoeMeasurement& row, const std::vector<LaunchedKe
     }
   }
   if (row.strategy == "gather_gemv" && !row.kernels.empty()) {
-    const auto launched = [&](const char* name) {
-      return std::any_of(row.kernels.begin(), row.kernels.end(),
-                         [&](const LaunchedKernel& kernel) { return kernel.name.find(name) != std::string::npos; });
-    };
-    parameters["element_copy"] = launched("indexSelectSmallIndex");
+    parameters["element_copy"] = std::any_of(row.kernels.begin(), row.kernels.end(), [](const LaunchedKernel& kernel) {
+      return kernel.name.find("indexSelectSmallIndex") != std::string::npos;
+    });
     if (row.implementation == "cuda-gather-gemv") {  // the CUDA harness's: 8 loads of a thread, twice
       parameters["copy.bytes"] = 65536;
       parameters["copy.loads"] = 8;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sim/engine/normal.h"
+#include "sim/units/mix.h"
 
 namespace moesim {
 namespace {
@@ -30,13 +31,6 @@ std::span<const SpreadPart> EndSpread::next(std::int64_t items, std::int64_t gan
   return {parts_.begin(), end};
 }
 
-// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
-double EndSpread::next_together() {
-  std::uint64_t z = ++together_ * 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  z ^= z >> 31;
-  return (static_cast<double>(z >> 11) + 0.5) * 0x1p-53;
-}
+double EndSpread::next_together() { return (static_cast<double>(mix(kMixStep * together_++) >> 11) + 0.5) * 0x1p-53; }
 
 }  // namespace moesim

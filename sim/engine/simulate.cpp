@@ -20,7 +20,7 @@ namespace {
 
 // A wave starts as several cohorts, staggered by the dispatch rate, so that items stay out of step as they do on a
 // device. More cohorts cost time and change results by less than the 0.5 % that the cohort test allows. Kernels of few
-// waves take more of them, since a cohort's stagger is a larger share of their time.
+// waves take more of them: a cohort's stagger is a larger share of their time, and cohorts have fewer waves to come apart.
 std::int64_t cohorts_per_wave(std::int64_t items, std::int64_t slots) {
   if (items <= 24 * slots) return 16;
   return items <= 256 * slots ? 8 : 4;
@@ -55,8 +55,8 @@ struct Cohort {
   std::int64_t items = 0;
   std::int64_t after_wait = 0;  // picoseconds from the end of the wait to the first step
   std::int64_t fill = 0;        // of these; loads ahead: of the loads after them, where these have all come
-  bool first = false;           // of the first wave
   std::int8_t loaded = 0;       // share of its loads that has come meanwhile
+  bool first = false;           // of the first wave
   std::int64_t epilogue = 0;
   std::int64_t flow_start = 0;  // until the wait is over: the end of prologue_before
 };

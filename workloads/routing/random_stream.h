@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "sim/units/mix.h"
+
 namespace moesim {
 
 class RandomStream {
@@ -50,14 +52,6 @@ class RandomStream {
  private:
   std::mt19937_64 engine_;
 };
-
-// Finaliser of SplitMix64 (Steele, Lea, Flood 2014): neighbouring seeds and streams become unrelated ones.
-inline std::uint64_t mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15U;
-  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
-  return x ^ (x >> 31U);
-}
 
 // Streams of a seed: samples (of `draw_batch`) and layers (of a trace) count up from 0, popularities down from the end.
 inline RandomStream stream_of(std::uint64_t seed, std::uint64_t index) { return RandomStream(mix(mix(seed) ^ index)); }

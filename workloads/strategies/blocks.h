@@ -34,6 +34,10 @@ class Device {
   // and most of its instructions wait for the one before.
   [[nodiscard]] Duration code(double instructions) const;
   [[nodiscard]] std::int64_t occupancy(const LaunchShape& shape) const { return moesim::occupancy(hardware_, shape); }
+  // Of the last-level cache, what repeated reads can use.
+  [[nodiscard]] double useful_cache_bytes() const {
+    return hardware_[Hw::kLlcCapacity] * hardware_[Hw::kLlcUsefulFraction];
+  }
   // What the slowest of the lines of memory that a warp waits for together takes longer than one.
   [[nodiscard]] static Duration latency_spread(double lines);
   [[nodiscard]] double constant(Hw id) const { return hardware_[id]; }

@@ -79,9 +79,6 @@ void add_token_groups(Kernel& kernel, Chain& chain, const LowerRequest& request,
   const MoeLayer& layer = request.layer;
   const std::int64_t blocks = divide_up(layer.expert_hidden(), down.block_n);
   const auto first_groups = static_cast<std::uint32_t>(kernel.groups.size());
-  const Device device(request.hardware, request.clock_hz);
-  const double bytes = layer.down_bytes().as_double() / static_cast<double>(blocks);
-  const double first_share = first_share_of_walks(device, layer, down, bytes);
   for (std::int64_t picks = layer.topk; picks > 0; --picks) {
     const std::int64_t tokens = std::ranges::count(layer.token_picks, picks);
     if (tokens == 0) continue;
@@ -92,9 +89,7 @@ void add_token_groups(Kernel& kernel, Chain& chain, const LowerRequest& request,
     const double distinct = layer.down_bytes().as_double() * static_cast<double>(layer.active);
     group.region = chain.region("down", Bytes(std::llround(distinct * share)));
     for (std::uint32_t g = 0; g < first_groups; ++g) group.after.push_back(g);
-    ItemClass item = item_of(picks);
-    item.first_share = first_share;
-    kernel.classes.push_back(item);
+    kernel.classes.push_back(item_of(picks));
     kernel.groups.push_back(std::move(group));
   }
 }
@@ -117,10 +112,11 @@ void add_projections(Chain& chain, const LowerRequest& request, const GemvShape&
   add_expert_groups(kernel, chain, layer, first, up_blocks, "up", layer.up_bytes(), false);
 
   const std::int64_t down_blocks = divide_up(layer.expert_hidden(), down.block_n);
+  const double down_bytes = layer.down_bytes().as_double() / static_cast<double>(down_blocks);
   const auto second = [&](std::int64_t picks) {
-    ItemClass item = gemv_item(device, layer.weights, down, down.block_n, layer.intermediate, picks,
-                               layer.down_bytes().as_double() / static_cast<double>(down_blocks), first_share,
-                               2.0 * static_cast<double>(down.block_n));
+    ItemClass item = gemv_item(device, layer.weights, down, down.block_n, layer.intermediate, picks, down_bytes,
+                               first_share, 2.0 * static_cast<double>(down.block_n));
+    if (per_token) item.first_share = first_share_of_walks(device, layer, down, down_bytes);
     item.useful_flops = useful(layer.expert_hidden(), layer.intermediate, picks, down_blocks);
     item.prologue_before = item.prologue_after;
     item.prologue_after = device.cache_round_trips(1);

@@ -50,8 +50,7 @@ void add_element_gather(Chain& chain, const LowerRequest& request, const std::st
   item.steps = std::max<std::int64_t>(1, std::llround(std::ceil(bytes / step)));
   item.read = item.write = Bytes(std::llround(bytes));
   // One pick after another: a matrix comes again after it and its copy, and perhaps others, have passed the cache.
-  const bool kept =
-      2 * matrix.as_double() <= device.constant(Hw::kLlcCapacity) * device.constant(Hw::kLlcUsefulFraction);
+  const bool kept = 2 * matrix.as_double() <= device.useful_cache_bytes();
   item.first_share = kept ? static_cast<double>(layer.active) / static_cast<double>(layer.picks) : 1.0;
   item.step_latency = device.code(kElementCode);
   item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));

@@ -69,8 +69,7 @@ double first_share_of_walks(const Device& device, const MoeLayer& layer, const G
   const double resident = std::min(static_cast<double>(device.occupancy(shape.launch) * device.units()),
                                    static_cast<double>(layer.tokens) * blocks);
   const double of_place = resident * bytes_of_pick * loads(0) / picks;  // bytes that all read from memory meanwhile
-  const double cache = device.constant(Hw::kLlcCapacity) * device.constant(Hw::kLlcUsefulFraction);
-  return std::clamp(loads(std::floor(cache / of_place)), active, picks) / picks;
+  return std::clamp(loads(std::floor(device.useful_cache_bytes() / of_place)), active, picks) / picks;
 }
 
 }  // namespace moesim

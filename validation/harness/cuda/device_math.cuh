@@ -17,6 +17,13 @@ __device__ __forceinline__ uint4 load_streaming(const void* p) {
   return v;
 }
 
+// Nanoseconds on the card's clock, which all SMs share; in steps of 32 on an H200.
+__device__ __forceinline__ unsigned long long global_ns() {
+  unsigned long long t;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t));
+  return t;
+}
+
 // D += A (16 x 16, row major) * B (16 x 8, column major).
 __device__ __forceinline__ void mma_bf16(float (&d)[4], std::uint32_t a0, std::uint32_t a1, std::uint32_t a2,
                                          std::uint32_t a3, std::uint32_t b0, std::uint32_t b1) {

@@ -21,13 +21,8 @@ __global__ void __launch_bounds__(kWarps * 32)
                 unsigned long long* ends) {
   extern __shared__ __align__(128) std::uint8_t shared[];
   __shared__ __align__(8) std::uint64_t bars[kWarps * kMostStages];
-  const auto now = [] {
-    unsigned long long t;
-    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t));
-    return t;
-  };
   const int cta = static_cast<int>(blockIdx.x), warp = static_cast<int>(threadIdx.x) / 32;
-  if (ends != nullptr && threadIdx.x == 0) ends[2 * cta] = now();
+  if (ends != nullptr && threadIdx.x == 0) ends[2 * cta] = global_ns();
   if (threadIdx.x % 32 == 0) {
     const std::uint8_t* const from = p + (apart ? cta % regions : cta / sharers) * region;
     const std::uint32_t base = shared_address(shared) + warp * stages * kCopyBytes;
@@ -50,7 +45,7 @@ __global__ void __launch_bounds__(kWarps * 32)
     }
   }
   __syncthreads();
-  if (ends != nullptr && threadIdx.x == 0) ends[2 * cta + 1] = now();
+  if (ends != nullptr && threadIdx.x == 0) ends[2 * cta + 1] = global_ns();
 }
 
 // Steps of two boxes of 64 rows x 64 columns, around in a tensor of 2048 columns, and of so many bytes that are cold.

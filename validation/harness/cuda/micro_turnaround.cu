@@ -5,6 +5,7 @@
 #include <map>
 #include <vector>
 
+#include "device_math.cuh"
 #include "micro.cuh"
 
 namespace harness {
@@ -18,11 +19,10 @@ struct Marks {
 
 __global__ void spin_kernel(long long clocks, Marks* marks) {
   const long long start = clock64();
-  unsigned long long begun = 0, stopped = 0;
-  if (threadIdx.x == 0) asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begun));
+  const unsigned long long begun = threadIdx.x == 0 ? global_ns() : 0;
   while (clock64() - start < clocks) {
   }
-  if (threadIdx.x == 0) asm volatile("mov.u64 %0, %globaltimer;" : "=l"(stopped));
+  const unsigned long long stopped = threadIdx.x == 0 ? global_ns() : 0;
   __syncthreads();
   const long long end = clock64();
   unsigned sm;
@@ -31,12 +31,12 @@ __global__ void spin_kernel(long long clocks, Marks* marks) {
 }
 
 struct Found {
-  double us = 0;  // of the kernel, from its first CTA's start to its last one's end
-  double gap =
-      0;  // clocks from an end to the next start on the same SM: the i-th end frees what the (i + slots)-th start takes
+  double us = 0;      // of the kernel, from its first CTA's start to its last one's end
+  double gap = 0;     // clocks from an end to the start that takes its slot
   double clocks = 0;  // of a CTA
 };
 
+// On an SM the i-th end frees what the (i + slots)-th start takes.
 Found find(const std::vector<Marks>& marks, std::size_t slots) {
   std::map<unsigned, std::pair<std::vector<long long>, std::vector<long long>>> of_sm;
   Found found;
