@@ -24,6 +24,7 @@ enum class Hw : std::size_t {
   kUnitLoadPort,       // unit.load_port: bytes a clock that one unit can take from the last-level cache
   kClockBoost,         // clock.boost
   kClockSustained,     // clock.sustained: under long matrix-heavy load at the power cap
+  kClockMatrix,        // clock.matrix: highest while matrix instructions run
   kHbmCapacity,        // hbm.capacity
   kHbmBandwidth,       // hbm.bandwidth: datasheet peak
   kHbmReadFraction,    // hbm.read_fraction: highest achieved read rate / datasheet peak

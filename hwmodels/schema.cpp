@@ -41,6 +41,8 @@ constexpr std::array<HwEntry, kHwCount> kHwTable = {{
     entry(Hw::kClockBoost, "clock.boost", kFrequency, 1e8, 1e10, kReal, kBoth, "clock of decode-size work"),
     entry(Hw::kClockSustained, "clock.sustained", kFrequency, 1e8, 1e10, kReal, kBoth,
           "clock under long matrix-heavy load at the power cap"),
+    entry(Hw::kClockMatrix, "clock.matrix", kFrequency, 1e8, 1e10, kReal, kParallelMay,
+          "highest clock of a unit while matrix instructions run"),
     entry(Hw::kHbmCapacity, "hbm.capacity", kBytes, 1e8, 1e14, kWhole, kBoth, "device memory"),
     entry(Hw::kHbmBandwidth, "hbm.bandwidth", kBandwidth, 1e10, 1e15, kReal, kBoth, "datasheet peak of device memory"),
     entry(Hw::kHbmReadFraction, "hbm.read_fraction", kDimensionless, 0.1, 1, kReal, kBoth,

@@ -131,14 +131,15 @@ class ContextKernel {
   [[nodiscard]] double step_bytes() const { return block_values() * value_bytes(); }
 
   [[nodiscard]] ItemClass item(const Tiles& tiles, double bytes) const {
+    const Device device = chain_.device().multiplying();
     const double rows = pass_.rows * static_cast<double>(tiles.tokens);
-    const auto async_rows = static_cast<std::int64_t>(device().constant(Hw::kMatrixAsyncRows));
+    const auto async_rows = static_cast<std::int64_t>(device.constant(Hw::kMatrixAsyncRows));
     const bool async = async_rows > kWarpLevelRows && rows >= static_cast<double>(async_rows);
     const std::int64_t quantum = async ? async_rows : kWarpLevelRows;
     const auto issued =
         static_cast<double>(round_up(std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(rows))), quantum));
-    const double rate = device().constant(Hw::kMatrixBf16) *
-                        (async || async_rows <= kWarpLevelRows ? 1.0 : device().constant(Hw::kMatrixSyncFraction));
+    const double rate = device.constant(Hw::kMatrixBf16) *
+                        (async || async_rows <= kWarpLevelRows ? 1.0 : device.constant(Hw::kMatrixSyncFraction));
     const double scores = rows * static_cast<double>(block_);
     const bool converted = payload_bits(chain_.step().options.cache) < 16;
 
@@ -152,21 +153,21 @@ class ContextKernel {
     item.issued_flops = 2 * issued * block_values() * static_cast<double>(item.steps);
     item.useful_flops = item.issued_flops * item.useful_share;
     item.pipe_seconds[static_cast<std::size_t>(PipeKind::kMatrix)] =
-        device().seconds(2 * issued * block_values() / rate);
+        device.seconds(2 * issued * block_values() / rate);
     item.pipe_seconds[static_cast<std::size_t>(PipeKind::kVector)] =
-        device().vector_seconds(kScoreWork * scores, scores + (converted ? block_values() : 0));
+        device.vector_seconds(kScoreWork * scores, scores + (converted ? block_values() : 0));
     item.pipe_seconds[static_cast<std::size_t>(PipeKind::kLoadPort)] =
-        device().load_port_seconds(bytes / static_cast<double>(item.steps));
+        device.load_port_seconds(bytes / static_cast<double>(item.steps));
     item.step_issue =
-        device().duration(step_bytes() / (static_cast<double>(kWarps) * device().constant(Hw::kAsyncCopyPerWarp)));
-    item.load_latency = duration_from_seconds(device().constant(Hw::kAsyncCopyLatency));
+        device.duration(step_bytes() / (static_cast<double>(kWarps) * device.constant(Hw::kAsyncCopyPerWarp)));
+    item.load_latency = duration_from_seconds(device.constant(Hw::kAsyncCopyLatency));
     const double products = kBytes16 * (pass_.values / 2 + static_cast<double>(block_)) / kBytesPerMatrixStep;
     item.step_latency =
-        device().duration(products * device().constant(Hw::kMatrixLatency) +
-                          kExchanges * device().constant(Hw::kSharedLatency) + device().constant(Hw::kBarrier));
-    item.first_prologue = duration_from_seconds(device().constant(Hw::kLaunchPrologue));
-    item.prologue_after = device().cache_round_trips(2) + device().code(kCodeBefore);  // lengths, places of pages
-    item.epilogue = device().cache_round_trips(1) + device().code(kCodeAfter);
+        device.duration(products * device.constant(Hw::kMatrixLatency) +
+                          kExchanges * device.constant(Hw::kSharedLatency) + device.constant(Hw::kBarrier));
+    item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
+    item.prologue_after = device.cache_round_trips(2) + device.code(kCodeBefore);  // lengths, places of pages
+    item.epilogue = device.cache_round_trips(1) + device.code(kCodeAfter);
     return item;
   }
 

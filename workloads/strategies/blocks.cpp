@@ -20,6 +20,11 @@ constexpr double kLatencySpread = 45e-9;
 
 }  // namespace
 
+Device Device::multiplying() const {
+  const double clock = clock_.frequency().value();
+  return {hardware_, hardware_.has(Hw::kClockMatrix) ? std::min(clock, hardware_[Hw::kClockMatrix]) : clock};
+}
+
 std::int64_t Device::units() const { return std::llround(hardware_[Hw::kUnitCount]); }
 
 double Device::sharers(std::int64_t count, std::int64_t stride) const {

@@ -18,6 +18,8 @@ inline constexpr double kSharedBytesPerClock = 128;
 class Device {
  public:
   Device(const HardwareModel& hardware, double clock_hz) : hardware_(hardware), clock_(Hertz(clock_hz)) {}
+  // The same while matrix instructions run.
+  [[nodiscard]] Device multiplying() const;
   [[nodiscard]] const HardwareModel& hardware() const { return hardware_; }
   [[nodiscard]] std::int64_t units() const;
   // Of `count` items that read the same at the same time, each `stride` items after the one before, those behind one port.

@@ -187,8 +187,9 @@ std::int64_t issued_rows(const Device& device, const Product& product, const Til
   return matrix_pipe(device, product, tile).issued_rows(tile.swap_ab ? rows : tile.block_m);
 }
 
-ItemClass tile_item(const Device& device, const Product& product, const TileShape& tile, std::int64_t issued,
+ItemClass tile_item(const Device& at_clock, const Product& product, const TileShape& tile, std::int64_t issued,
                     double useful) {
+  const Device device = at_clock.multiplying();
   const std::int64_t n_blocks = divide_up(product.n, tile.block_n);
   const double weight_bytes =
       matrix_bytes(product.weights, product.n, product.k).as_double() / static_cast<double>(n_blocks);
@@ -270,6 +271,10 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
     };
     products = std::max({products, own(PipeKind::kMatrix), duration_from_seconds(read_back)}) + own(PipeKind::kVector) +
                duration_from_seconds(operands);
+    // The first operands are read before the first product; Triton has read them in the step before.
+    if (!async && !tile.triton) {
+      products += duration_from_seconds(read_back * kBytesPerMatrixStep / (block_k * std::max(activation_element, 1.0)));
+    }
     // The next step's copies are sent for after the products of asynchronous instructions have come and been scaled.
     if (blocked && !converted) products += device.code(copies * kCodeOfBlockCopy);
   }
@@ -278,13 +283,13 @@ ItemClass tile_item(const Device& device, const Product& product, const TileShap
     const std::int64_t issuers = tile.triton ? std::min(tile.warps, kIssuers) : tile.warps;
     item.step_issue = device.duration(copied / (static_cast<double>(issuers) * device.constant(Hw::kAsyncCopyPerWarp)));
   }
-  if (tile.triton) {
+  if (!tile.bulk_copies && (tile.triton || !async)) {
     // The same warps copy and multiply, but asynchronous products run while the next step's copies are sent for.
     const double running = std::max(on_chip, item.pipe_seconds[static_cast<std::size_t>(PipeKind::kMatrix)]);
     item.step_latency += async && !blocked ? duration_from_seconds(running) : item.step_issue;
     item.step_issue = Duration();
-    item.load_latency += duration_from_seconds(port_seconds);
   }
+  if (tile.triton) item.load_latency += duration_from_seconds(port_seconds);
   if (converted && blocked) operands += item.pipe_seconds[static_cast<std::size_t>(PipeKind::kVector)];
   item.pipe_seconds[static_cast<std::size_t>(PipeKind::kMatrix)] += operands;
 

@@ -7,10 +7,12 @@
 //   serial      (block_k x element bytes / 32) dependent matrix steps + one on-chip load + one barrier; without warps of
 //               their own for each, an item's products (if warp-level or scaled in blocks), conversions and scaling add up,
 //               and beside asynchronous products scaled in blocks the code of the next step's copies
+//   copies      by the warps that multiply: one after the other, or while asynchronous products run; a step's first operands
+//               are read back before its first product, but in Triton's kernels in the step before
 //   Triton      a byte of weights costs the memory 1 + (43 / bytes of a row in a step)^2.5; copies are issued by 4 warps at
-//               most, and by those that multiply: one after the other, or while asynchronous products run; a step's last
-//               byte follows its first by the step's bytes / the load port; the last round of loads and steps is whole, though
+//               most; a step's last byte follows its first by the step's bytes / the load port; the last round of loads and steps is whole, though
 //               fewer steps are in it
+//   clock       all of an item at clock.matrix, if the device has one
 //   matrix pipe 2 x issued rows x block_n x block_k / rate; the synchronous path reaches hw matrix.sync_fraction of the
 //   peak; fp8 operands of it are converted to 16 bits where asynchronous instructions exist (Hopper, Blackwell sm100)
 //   code        the instructions before the first copy and after the loop, one after another; not where a warp is there for
@@ -20,7 +22,7 @@
 //   results     valid rows x block_n x 2 bytes at 32 a clock; they reach memory while a slot's next item begins
 //   on chip     a step's bytes pass a unit's on-chip memory (128 B a clock) as they are copied in and as products read them:
 //               warp-level ones weights once for each row of warps, inputs once for each column of them; asynchronous ones
-//               for each 64 (matrix.async_rows) rows these and all columns, at 0.905 of the rate. Alone on a unit, tiles of
+//               for each 64 (matrix.async_rows) rows these and all columns, at 0.99 of the rate. Alone on a unit, tiles of
 //               64 x 64 to 128 x 256 and K-steps of 64 and 128 took that and 30 to 70 ns a step (H200, Triton 3.6)
 // Leaves out: bank conflicts, instructions of the loop that are neither copies nor products.
 // Sources: published descriptions of Triton fused MoE (vLLM, SGLang), CUTLASS grouped GEMM, mma and wgmma timing (Hopper
@@ -37,7 +39,7 @@ namespace moesim {
 
 // Asynchronous products (wgmma_rate of the CUDA harness, H200): share of on-chip memory's rate, or of the matrix pipe's peak,
 // that they reach, and clocks from the last instruction to the end of the wait for it.
-inline constexpr double kAsyncProductShare = 0.905, kAsyncProductLatency = 67;
+inline constexpr double kAsyncProductShare = 0.99, kAsyncProductLatency = 56;
 
 inline constexpr std::int64_t kMostRegisters = 255;  // a thread
 

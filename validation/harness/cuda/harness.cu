@@ -10,9 +10,17 @@
 #include <ctime>
 #include <fstream>
 
+#include "device_math.cuh"
 #include "harness.cuh"
 
 namespace harness {
+
+// An SM's clocks and the card's time at one moment.
+struct ClockMark {
+  long long clocks;
+  unsigned long long ns;  // 0: no CTA came to this SM
+};
+
 namespace {
 
 double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -126,12 +134,31 @@ __global__ void spin(long long clocks) {
   }
 }
 
-double quantile(std::vector<double> values, double share) {
-  std::sort(values.begin(), values.end());
-  const double at = share * static_cast<double>(values.size() - 1);
+__global__ void mark_clocks(ClockMark* marks) {
+  unsigned sm;
+  asm volatile("mov.u32 %0, %smid;" : "=r"(sm));
+  marks[sm] = {clock64(), global_ns()};
+}
+
+// Mean clock of the SMs that were marked both times.
+double mhz_between(const ClockMark* before, const ClockMark* after, int sms) {
+  double sum = 0;
+  int count = 0;
+  for (int i = 0; i < sms; ++i) {
+    if (before[i].ns == 0 || after[i].ns <= before[i].ns) continue;
+    sum += 1000.0 * static_cast<double>(after[i].clocks - before[i].clocks) /
+           static_cast<double>(after[i].ns - before[i].ns);
+    ++count;
+  }
+  return count > 0 ? sum / count : 0;
+}
+
+// Of values in order, between the two nearest to `share`.
+double quantile(const std::vector<double>& ordered, double share) {
+  const double at = share * static_cast<double>(ordered.size() - 1);
   const std::size_t low = static_cast<std::size_t>(at);
-  const std::size_t high = std::min(low + 1, values.size() - 1);
-  return values[low] + (values[high] - values[low]) * (at - static_cast<double>(low));
+  const std::size_t high = std::min(low + 1, ordered.size() - 1);
+  return ordered[low] + (ordered[high] - ordered[low]) * (at - static_cast<double>(low));
 }
 
 }  // namespace
@@ -311,7 +338,7 @@ void Report::micro(std::string_view benchmark, Json parameters, const Timing& ti
   if (timing.ok) {
     row.number("us", timing.us).number("median_us", timing.median_us).number("min_us", timing.min_us);
     row.number("p90_us", timing.p90_us).integer("samples", timing.samples);
-    if (timing.sm_mhz > 0) row.integer("sm_mhz", timing.sm_mhz).flag("power_capped", timing.power_capped());
+    if (timing.sm_mhz > 0) row.integer("sm_mhz", std::llround(timing.sm_mhz)).flag("power_capped", timing.power_capped());
   }
   row.append(parameters).text("source", source());
   line(row);
@@ -376,8 +403,10 @@ Timer::Timer(const Device& device, std::uint64_t seed) : device_(device), random
   CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   CUDA_CHECK(cudaEventCreate(&begin_));
   CUDA_CHECK(cudaEventCreate(&end_));
+  CUDA_CHECK(cudaMallocHost(&marks_, 2 * static_cast<std::size_t>(device.sms()) * sizeof(ClockMark)));
 }
 Timer::~Timer() {
+  cudaFreeHost(marks_);
   cudaEventDestroy(begin_);
   cudaEventDestroy(end_);
   cudaStreamDestroy(stream_);
@@ -403,33 +432,35 @@ cudaGraphExec_t instantiate(cudaStream_t stream, const Sequence& sequence, int r
 }
 }  // namespace
 
-// The spin keeps the device busy while the host queues, so that the host's pace is not in the time.
-float Timer::once(cudaGraphExec_t graph, const Sequence& sequence, int repetitions, Timing* clocks) {
+// The spin keeps the device busy while the host queues, so that the host's pace is not in the time. The clock marks lie outside
+// of what is timed.
+Timer::Lap Timer::once(cudaGraphExec_t graph, const Sequence& sequence, int repetitions) {
+  const int sms = device_.sms();
+  std::fill(marks_, marks_ + 2 * sms, ClockMark{});
   spin<<<1, 1, 0, stream_>>>(graph ? 60000LL + 500LL * sequence.nodes * repetitions
                                    : std::min(20000000LL, 12000LL * sequence.nodes * repetitions));
+  mark_clocks<<<sms, 1, 0, stream_>>>(marks_);
   CUDA_CHECK(cudaEventRecord(begin_, stream_));
   if (graph)
     CUDA_CHECK(cudaGraphLaunch(graph, stream_));
   else
     for (int i = 0; i < repetitions; ++i) sequence.launch(stream_, i);
   CUDA_CHECK(cudaEventRecord(end_, stream_));
-  if (clocks) {  // under load: the work is queued and running
-    clocks->sm_mhz = std::max(clocks->sm_mhz, device_.sm_mhz());
-    clocks->reasons |= device_.throttle_reasons();
-  }
-  CUDA_CHECK(cudaEventSynchronize(end_));
+  mark_clocks<<<sms, 1, 0, stream_>>>(marks_ + sms);
+  CUDA_CHECK(cudaStreamSynchronize(stream_));
   CUDA_CHECK(cudaGetLastError());
   float ms = 0;
   CUDA_CHECK(cudaEventElapsedTime(&ms, begin_, end_));
-  return ms * 1000.0f;
+  return {1000.0 * ms, mhz_between(marks_, marks_ + sms, sms)};
 }
 
 std::vector<Timing> Timer::run(const std::vector<Sequence>& sequences, const TimingOptions& options) {
   constexpr int kMostNodes = 3000;
+  constexpr double kQuantile = 0.1;  // of the slopes: the time, and its clock
   struct State {
     cudaGraphExec_t graph[2] = {nullptr, nullptr};
     int repetitions[2] = {1, 2};
-    std::vector<double> slopes;
+    std::vector<std::pair<double, double>> slopes;  // and the clock of the long graph
   };
   std::vector<State> states(sequences.size());
   std::vector<Timing> results(sequences.size());
@@ -440,9 +471,8 @@ std::vector<Timing> Timer::run(const std::vector<Sequence>& sequences, const Tim
     CUDA_CHECK(cudaGraphExecDestroy(first));
     // A rough time a repetition, replay cost included: enough to choose the lengths.
     cudaGraphExec_t probe = instantiate(stream_, sequence, sequence.rotation, nullptr);
-    once(probe, sequence, sequence.rotation, nullptr);
-    const double rough =
-        std::max(0.3, static_cast<double>(once(probe, sequence, sequence.rotation, nullptr)) / sequence.rotation);
+    once(probe, sequence, sequence.rotation);
+    const double rough = std::max(0.3, once(probe, sequence, sequence.rotation).us / sequence.rotation);
     CUDA_CHECK(cudaGraphExecDestroy(probe));
     const int most = std::max(2 * sequence.rotation, kMostNodes / std::max(1, sequence.nodes));
     const int wanted = std::clamp(static_cast<int>(options.long_us / rough), 2 * sequence.rotation, most);
@@ -452,33 +482,37 @@ std::vector<Timing> Timer::run(const std::vector<Sequence>& sequences, const Tim
     state.repetitions[1] = rotations * sequence.rotation;
     for (int k = 0; k < 2 && options.graph; ++k)
       state.graph[k] = instantiate(stream_, sequence, state.repetitions[k], nullptr);
-    once(state.graph[0], sequence, state.repetitions[0], nullptr);
+    once(state.graph[0], sequence, state.repetitions[0]);
   }
   std::vector<int> order(sequences.size() * 2);
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
   for (int sample = 0; sample < options.samples; ++sample) {
     std::shuffle(order.begin(), order.end(), random_);
-    std::vector<double> time(order.size());
+    std::vector<Lap> laps(order.size());
     for (int at : order) {
       const std::size_t i = static_cast<std::size_t>(at) / 2;
       const int k = at % 2;
-      const bool clocks = k == 1 && sample % 3 == 1;
-      time[static_cast<std::size_t>(at)] =
-          once(states[i].graph[k], sequences[i], states[i].repetitions[k], clocks ? &results[i] : nullptr);
+      laps[static_cast<std::size_t>(at)] = once(states[i].graph[k], sequences[i], states[i].repetitions[k]);
+      if (k == 1 && sample % 3 == 1) results[i].reasons |= device_.throttle_reasons();
     }
     for (std::size_t i = 0; i < sequences.size(); ++i)
-      states[i].slopes.push_back((time[2 * i + 1] - time[2 * i]) /
-                                 (states[i].repetitions[1] - states[i].repetitions[0]));
+      states[i].slopes.emplace_back(
+          (laps[2 * i + 1].us - laps[2 * i].us) / (states[i].repetitions[1] - states[i].repetitions[0]),
+          laps[2 * i + 1].sm_mhz);
   }
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     for (cudaGraphExec_t graph : states[i].graph)
       if (graph) CUDA_CHECK(cudaGraphExecDestroy(graph));
+    std::sort(states[i].slopes.begin(), states[i].slopes.end());
+    std::vector<double> slopes, clocks;
+    for (const auto& [us, mhz] : states[i].slopes) slopes.push_back(us), clocks.push_back(mhz);
     Timing& t = results[i];
     t.ok = true;
-    t.us = quantile(states[i].slopes, 0.1);
-    t.median_us = quantile(states[i].slopes, 0.5);
-    t.min_us = quantile(states[i].slopes, 0.0);
-    t.p90_us = quantile(states[i].slopes, 0.9);
+    t.us = quantile(slopes, kQuantile);
+    t.sm_mhz = quantile(clocks, kQuantile);
+    t.median_us = quantile(slopes, 0.5);
+    t.min_us = slopes.front();
+    t.p90_us = quantile(slopes, 0.9);
     t.samples = options.samples;
     t.chains = states[i].repetitions[1];
   }

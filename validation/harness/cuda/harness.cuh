@@ -119,7 +119,7 @@ struct Timing {
   bool ok = false;
   double us = 0, median_us = 0, min_us = 0, p90_us = 0;
   int samples = 0, chains = 0;
-  int sm_mhz = 0;
+  double sm_mhz = 0;  // at which `us` was taken: an SM's clocks over the long graph's time
   std::uint64_t reasons = 0;
   std::vector<KernelFact> kernels;
   bool power_capped() const { return (reasons & 0x4) != 0; }
@@ -141,10 +141,14 @@ class Timer {
   cudaStream_t stream() const { return stream_; }
 
  private:
-  float once(cudaGraphExec_t graph, const Sequence& sequence, int repetitions, Timing* clocks);
+  struct Lap {
+    double us = 0, sm_mhz = 0;
+  };
+  Lap once(cudaGraphExec_t graph, const Sequence& sequence, int repetitions);
   const Device& device_;
   cudaStream_t stream_ = nullptr;
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
+  struct ClockMark* marks_ = nullptr;  // of each SM before a graph, then after it
   std::mt19937_64 random_;
 };
 

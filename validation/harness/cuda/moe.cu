@@ -541,7 +541,7 @@ void Runner::emit(const Point& point, const Setting& s, const Candidate& c, cons
                         .text("order", "random")
                         .integer("chains", t.chains)
                         .str());
-  if (t.sm_mhz > 0) row.integer("sm_mhz", t.sm_mhz).flag("power_capped", t.power_capped());
+  if (t.sm_mhz > 0) row.integer("sm_mhz", std::llround(t.sm_mhz)).flag("power_capped", t.power_capped());
   row.text("source", report_.source()).raw("kernels", to_json(t.kernels));
   report_.line(row);
 }

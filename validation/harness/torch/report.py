@@ -12,8 +12,8 @@ SCHEMA = "moesim.measurement/2"
 SOFTWARE_POWER_CAP = 0x4  # NVML's bit
 
 
-def quantile(values, share):
-    ordered = sorted(values)
+def quantile(values, share, ordered=False):
+    ordered = values if ordered else sorted(values)
     at = share * (len(ordered) - 1)
     low = int(at)
     high = min(low + 1, len(ordered) - 1)
@@ -36,19 +36,26 @@ def told(problem):
 @dataclass
 class Timing:
     slopes: list = field(default_factory=list)
+    clocks: list = field(default_factory=list)  # MHz of an SM during each slope's long graph
     chains: int = 0
-    sm_mhz: int = 0
     reasons: int = 0
     kernels: list = field(default_factory=list)
     kernels_from: str = ""
 
-    def add(self, short_us, long_us, short_chains, long_chains):
+    def add(self, short_us, long_us, short_chains, long_chains, mhz):
         self.slopes.append((long_us - short_us) / (long_chains - short_chains))
+        self.clocks.append(mhz)
         self.chains = long_chains
 
     @property
     def us(self):
         return quantile(self.slopes, 0.1)
+
+    @property
+    def sm_mhz(self):
+        """The clock at which `us` was taken."""
+        by_slope = [mhz for _, mhz in sorted(zip(self.slopes, self.clocks))]
+        return round(quantile(by_slope, 0.1, ordered=True))
 
 
 def row_of(device, point, trace, active, candidate, timing, source):

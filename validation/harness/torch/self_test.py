@@ -133,8 +133,15 @@ class Slopes(unittest.TestCase):
     def test_replay_cost_is_not_in_the_slope(self):
         timing = report.Timing()
         for cost in (3.0, 50.0):
-            timing.add(cost + 10 * 7.5, cost + 40 * 7.5, 10, 40)
+            timing.add(cost + 10 * 7.5, cost + 40 * 7.5, 10, 40, 1980)
         self.assertAlmostEqual(timing.us, 7.5)
+
+    def test_the_clock_is_that_of_the_time(self):
+        timing = report.Timing()
+        for us, mhz in ((9, 1500), (7, 1900), (8, 1700)):
+            timing.add(0, us, 0, 1, mhz)
+        self.assertAlmostEqual(timing.us, 7.2)
+        self.assertEqual(timing.sm_mhz, 1860)
 
     def test_lengths_are_whole_rotations(self):
         for rough, rotation, nodes in ((0.1, 4, 1), (5000, 2, 700), (60, 13, 4), (1.5, 64, 1)):
@@ -150,7 +157,7 @@ class Slopes(unittest.TestCase):
 class Reports(unittest.TestCase):
     def row(self, us):
         candidate = SimpleNamespace(activations="bf16", strategy="s", implementation={"name": "i"}, stage="total")
-        timing = report.Timing(slopes=[us, us], chains=8, sm_mhz=1980, reasons=4)
+        timing = report.Timing(slopes=[us, us], clocks=[1980, 1980], chains=8, reasons=4)
         point = shapes.Point(SMALL, 1, "bf16", "same", 1)
         return report.row_of("h200", point, "routes/t.npy", 2.0, candidate, timing, "x")
 

@@ -5,12 +5,31 @@ from dataclasses import dataclass
 from typing import Callable
 
 import torch
+import triton
+import triton.language as tl
+from triton.language.extra.cuda import globaltimer, smid
 
 from card import GraphReader, merged
 from report import Timing, graph_lengths, told
 
 MOST_NODES = 1200
 WAIT_CLOCKS, CLOCKS_A_NODE = 60_000, 500  # the device spins while the host queues a graph
+
+
+@triton.jit
+def clock_mark_kernel(marks):
+    """[clocks, nanoseconds] of the SM to which this CTA came."""
+    at = marks + 2 * smid()
+    clocks = tl.inline_asm_elementwise("mov.u64 $0, %clock64;", "=l", [], dtype=tl.int64, is_pure=False, pack=1)
+    tl.store(at, clocks)
+    tl.store(at + 1, globaltimer())
+
+
+def mhz_between(marks):
+    """Mean clock of the SMs that were marked before and after, by int64 marks [before | after, SM, clocks | ns]; 0 without one."""
+    seen = (marks[:, :, 1] > 0).all(0)
+    clocks, ns = (marks[1] - marks[0])[seen].double().unbind(1)
+    return (1000 * clocks / ns).mean().item() if seen.any() else 0.0
 
 
 @dataclass
@@ -33,6 +52,7 @@ class Timer:
         self.end = torch.cuda.Event(enable_timing=True)
         self.reader = GraphReader()
         self.recorder = recorder
+        self.marks = torch.zeros(2, card.properties.multi_processor_count, 2, dtype=torch.int64, device="cuda")
         self.pool = torch.cuda.graph_pool_handle()
         # Lives as long as the timer, and with it the pool that all graphs share.
         self.keeper = self._capture(lambda i, x=torch.zeros(1, device="cuda"): x.zero_(), 1)
@@ -65,16 +85,17 @@ class Timer:
         finally:
             graph.reset()
 
-    def _once(self, graph, nodes, clocks=None):
+    def _once(self, graph, nodes):
+        """Microseconds of the graph, and an SM's clock meanwhile in MHz: marked outside of what is timed."""
+        self.marks.zero_()
         torch.cuda._sleep(WAIT_CLOCKS + CLOCKS_A_NODE * nodes)
+        clock_mark_kernel[(self.marks.shape[1],)](self.marks[0], num_warps=1)
         self.begin.record(self.stream)
         graph.replay()
         self.end.record(self.stream)
-        if clocks is not None:  # under load: the work is queued and running
-            clocks.sm_mhz = max(clocks.sm_mhz, self.nvml.sm_mhz())
-            clocks.reasons |= self.nvml.throttle_reasons()
-        self.end.synchronize()
-        return self.begin.elapsed_time(self.end) * 1000
+        clock_mark_kernel[(self.marks.shape[1],)](self.marks[1], num_warps=1)
+        self.stream.synchronize()
+        return self.begin.elapsed_time(self.end) * 1000, mhz_between(self.marks.cpu())
 
     def _prepare(self, sequence, timing, long_us):
         """The short and the long graph, and their repetitions."""
@@ -85,7 +106,7 @@ class Timer:
         probe = self._capture(sequence.launch, sequence.rotation)
         nodes = sequence.rotation * sequence.nodes
         self._once(probe, nodes)
-        rough = self._once(probe, nodes) / sequence.rotation
+        rough = self._once(probe, nodes)[0] / sequence.rotation
         probe.reset()
         lengths = graph_lengths(rough, sequence.rotation, sequence.nodes, long_us, MOST_NODES)
         graphs = [self._capture(sequence.launch, n) for n in lengths]
@@ -110,13 +131,15 @@ class Timer:
             order = [(i, k) for i in range(len(ready)) for k in range(2)]
             for sample in range(samples):
                 self.random.shuffle(order)
-                times = {}
+                laps = {}
                 for i, k in order:
                     sequence, timing, graphs, lengths = ready[i]
-                    clocks = timing if k == 1 and sample % 3 == 1 else None
-                    times[i, k] = self._once(graphs[k], lengths[k] * sequence.nodes, clocks)
+                    laps[i, k] = self._once(graphs[k], lengths[k] * sequence.nodes)
+                    if k == 1 and sample % 3 == 1:
+                        timing.reasons |= self.nvml.throttle_reasons()
                 for i, (_, timing, _, lengths) in enumerate(ready):
-                    timing.add(times[i, 0], times[i, 1], *lengths)
+                    (short_us, _), (long_us, mhz) = laps[i, 0], laps[i, 1]
+                    timing.add(short_us, long_us, *lengths, mhz)
         finally:
             for _, _, graphs, _ in ready:
                 for graph in graphs:
