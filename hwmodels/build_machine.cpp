@@ -41,6 +41,11 @@ Machine build_machine(const HardwareModel& hardware) {
                      std::min(whole(hardware[Hw::kPortUnitsOnShort]), machine.units - 1), hardware[Hw::kPortAdvantage],
                      Bytes(whole(hardware[Hw::kPortQueue]))};
   }
+  constexpr Hw kGroups[] = {Hw::kGroupCount, Hw::kGroupBandwidth, Hw::kGroupFirst, Hw::kGroupMost};
+  if (std::all_of(std::begin(kGroups), std::end(kGroups), [&](Hw id) { return hardware.has(id); })) {
+    machine.groups = {whole(hardware[Hw::kGroupCount]), BytesPerSecond(hardware[Hw::kGroupBandwidth]),
+                      whole(hardware[Hw::kGroupFirst]), whole(hardware[Hw::kGroupMost])};
+  }
   machine.caches = {
       {Bytes(whole(hardware[Hw::kLlcCapacity] * hardware[Hw::kLlcUsefulFraction])), hardware[Hw::kLlcFillWeight]}};
   machine.channels = {{"cache", BytesPerSecond(hardware[Hw::kLlcBandwidth]),

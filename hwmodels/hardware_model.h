@@ -72,6 +72,10 @@ enum class Hw : std::size_t {
   kPortUnitsOnShort,       // port.units_on_short: units behind ports of fewer, of all
   kPortAdvantage,          // port.advantage: how many times as fast these are at most
   kPortQueue,              // port.queue: bytes that wait in the memory's own queues; more waits at the ports
+  kGroupCount,             // group.count: groups of units (GPCs), each with a way to caches and memory
+  kGroupBandwidth,         // group.bandwidth: most that a group reads
+  kGroupFirst,             // group.first: of a grid's first CTAs, those that all come to one group
+  kGroupMost,              // group.most: CTAs that have come there before any unit gets a second one
   kVmemCapacity,           // vmem.capacity: on-chip bytes of the unit that programs manage (sequential grids)
   kVmemUsefulFraction,     // vmem.useful_fraction: share that a kernel's buffers may take
   kSmemCapacity,           // smem.capacity: scalar memory

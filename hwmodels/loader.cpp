@@ -122,10 +122,12 @@ Constant parse_constant(const JsonView& view, const HwEntry& entry) {
 // Pairs of which the first may not exceed the second.
 void require_consistent(const HardwareModel& hardware) {
   constexpr std::pair<Hw, Hw> kAtMost[] = {
-      {Hw::kClockSustained, Hw::kClockBoost}, {Hw::kClockMatrix, Hw::kClockBoost}, {Hw::kSharedMaxPerItem, Hw::kSharedBytes},
-      {Hw::kWarpSize, Hw::kMaxThreads},       {Hw::kRegisterGranule, Hw::kRegisters},
-      {Hw::kTileRows16, Hw::kTileRows8},      {Hw::kSmemCapacity, Hw::kVmemCapacity},
-      {Hw::kPortUnits, Hw::kUnitCount},       {Hw::kPortUnitsOnShort, Hw::kUnitCount},
+      {Hw::kClockSustained, Hw::kClockBoost},    {Hw::kClockMatrix, Hw::kClockBoost},
+      {Hw::kSharedMaxPerItem, Hw::kSharedBytes}, {Hw::kWarpSize, Hw::kMaxThreads},
+      {Hw::kRegisterGranule, Hw::kRegisters},    {Hw::kTileRows16, Hw::kTileRows8},
+      {Hw::kSmemCapacity, Hw::kVmemCapacity},    {Hw::kPortUnits, Hw::kUnitCount},
+      {Hw::kPortUnitsOnShort, Hw::kUnitCount},   {Hw::kGroupCount, Hw::kUnitCount},
+      {Hw::kGroupFirst, Hw::kGroupMost},         {Hw::kGroupMost, Hw::kUnitCount},
   };
   for (const auto& [smaller, larger] : kAtMost) {
     if (!hardware.has(smaller) || !hardware.has(larger)) continue;

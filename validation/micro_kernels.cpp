@@ -263,8 +263,8 @@ LoweredMicro mma(const Bench& bench) {
   const Device device = bench.device.multiplying();
   ItemClass item;
   item.steps = bench.small("instructions") / chains;
-  item.step_latency = device.duration(
-      std::max(device.constant(Hw::kMatrixLatency), kWarpInterval * static_cast<double>(chains)));
+  item.step_latency =
+      device.duration(std::max(device.constant(Hw::kMatrixLatency), kWarpInterval * static_cast<double>(chains)));
   item.pipe_seconds[index(PipeKind::kMatrix)] =
       device.seconds(flops * static_cast<double>(chains * warps) / (matrix_rate(bench) * share));
   item.first_prologue = bench.start();
@@ -407,6 +407,7 @@ const std::map<std::string, Lower>& benchmarks() {
       {"tile_waves", tile_waves},
       {"shared_read", shared_read},
       {"port_ends", port_ends},
+      {"group_ends", port_ends},
       {"atomic_latency", because("atomics are not modelled")},
       {"eager_launch", because("the host's time is not part of a plan")},
       {"mm_bf16", because("a library's choice of kernel is not modelled")},

@@ -7,6 +7,7 @@
 
 #include "hwmodels/build_machine.h"
 #include "sim/io/input_error.h"
+#include "workloads/strategies/blocks.h"
 #include "workloads/strategies/stack_profiles.h"
 
 namespace moesim {
@@ -162,7 +163,8 @@ double highest_matrix_rate(const HardwareModel& hardware, const PredictOptions& 
   for (const Hw id : {Hw::kMatrixFp8, Hw::kMatrixInt8, Hw::kMatrixFp4}) {
     if (hardware.has(id)) rate = std::max(rate, hardware[id]);
   }
-  return rate * hardware[Hw::kUnitCount] * options.clock_hz.value_or(hardware[Hw::kClockBoost]);
+  const Device device = Device(hardware, options.clock_hz.value_or(hardware[Hw::kClockBoost])).multiplying();
+  return rate * hardware[Hw::kUnitCount] / device.seconds(1);
 }
 
 Duration bound(const MoeLayer& layer, const HardwareModel& hardware, const PredictOptions& options,

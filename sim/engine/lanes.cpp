@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/units/integer.h"
+
 namespace moesim {
 namespace {
 
@@ -43,6 +45,14 @@ double port_spread(const Machine& machine, double in_flight, std::int64_t items,
   const double mean = static_cast<double>(items) / static_cast<double>(machine.units);  // of a unit
   const double taken = mean / static_cast<double>(slots), share = taken - std::floor(taken);
   return waits * std::sqrt(static_cast<double>(slots) * share * (1 - share) / behind) / mean;
+}
+
+BytesPerSecond rate_in_group(const Machine& machine, std::int64_t items) {
+  const Groups& groups = machine.groups;
+  if (groups.rate.value() == 0 || items >= machine.units) return {};
+  const std::int64_t around = divide_up(std::max<std::int64_t>(0, items - groups.first), groups.count);
+  const std::int64_t fullest = std::min(groups.most, std::min(items, groups.first) + around);
+  return BytesPerSecond(groups.rate.value() / static_cast<double>(fullest));
 }
 
 double Spread::all() const { return std::min(std::hypot(rounds, ports), kMostSpread); }

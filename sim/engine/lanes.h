@@ -40,6 +40,9 @@ std::size_t next_lane(const Lanes& lanes);
 // `in_flight` bytes, x the standard deviation of the ports' loads / the mean, `slots` of a unit being taken as chance has it.
 double port_spread(const Machine& machine, double in_flight, std::int64_t items, std::int64_t slots);
 
+// What an item may read at most, one of so many in all: its part of the fullest group's rate; 0: no limit.
+BytesPerSecond rate_in_group(const Machine& machine, std::int64_t items);
+
 // Standard deviations of the ends of alike items, in items' worth of progress.
 struct Spread {
   double rounds = 0;  // each item's own

@@ -39,10 +39,20 @@ struct Ports {
   Bytes queue;                   // that wait in the memory itself
 };
 
+// Ports lie in groups, each with a way of its own. A grid of fewer items than units does not come to them evenly: its first ones
+// all come to one group, the next to each group in turn.
+struct Groups {
+  std::int64_t count = 1;
+  BytesPerSecond rate;     // of one group at most; 0: no limit
+  std::int64_t first = 0;  // items
+  std::int64_t most = 0;   // items of such a grid in that group, >= first
+};
+
 struct Machine {
   std::int64_t units = 1;
   ResourceVector unit_capacity{};
   Ports ports;
+  Groups groups;
   // channels[j] serves hits of caches[j]; the last channel is the memory, so channels.size() == caches.size() + 1.
   std::vector<CacheLevel> caches;
   std::vector<Channel> channels;

@@ -587,6 +587,11 @@ std::uint32_t Engine::flow_for(const FlowKey& key) {
   const ItemClass& asked = key.ahead == Ahead{} ? item : with_ahead(item, key.ahead, cuts);
   FlowPhysics physics = make_physics(machine_, asked, key.misses, key.reread, cuts, without_);
   physics.flow.short_port = key.short_port;
+  const double rate = rate_in_group(machine_, s.result.items).value();
+  if (rate > 0 && !without_.has(Effect::kCacheBandwidth)) {
+    double& port = physics.pipe_seconds[static_cast<std::size_t>(PipeKind::kLoadPort)];
+    port = std::max(port, (asked.read + asked.resident_read).as_double() / (static_cast<double>(asked.steps) * rate));
+  }
   s.flows.push_back(flows_.add_record(key, physics));
   return s.flows.back();
 }

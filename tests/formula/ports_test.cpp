@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "tests/testkit/collector.h"
 #include "tests/testkit/kernels.h"
@@ -133,6 +134,33 @@ TEST(Ports, DoNotMatterToKernelsWithLittleInFlight) {
   const SimulationResult ports = simulate(plan_of(kernel), machine_with_ports(kQueue));
   EXPECT_EQ(ports.total, alike.total);
   EXPECT_EQ(ports.events, alike.events);
+}
+
+// Of 12 units in 3 groups, each at most kGroupRate: 3 items come to one group, the next to each in turn, 5 at most to the first.
+constexpr double kGroupRate = 1e11;
+
+Duration time_in_groups(std::int64_t items, double rate) {
+  Machine machine = memory_machine(kUnits);
+  machine.groups = {3, BytesPerSecond(rate), 3, 5};
+  ItemClass item;
+  item.steps = 80;
+  item.stages = 40;
+  item.read = Bytes(item.steps << 20);
+  return simulate(plan_of(one_group(item, items, 1)), machine).total;
+}
+
+TEST(Groups, TheFullestDecides) {
+  const double step = static_cast<double>(1 << 20) / kGroupRate;  // of an item that has a group for itself
+  constexpr std::pair<std::int64_t, int> kFullest[] = {{1, 1}, {3, 3}, {4, 4}, {6, 4}, {7, 5}, {11, 5}};
+  for (const auto& [items, fullest] : kFullest) {
+    const double seconds = to_seconds(time_in_groups(items, kGroupRate));
+    EXPECT_NEAR(seconds, 80 * step * fullest, 0.02 * seconds) << items;
+  }
+}
+
+TEST(Groups, DoNotMatterOnceEveryUnitHasAnItem) {
+  EXPECT_EQ(time_in_groups(kUnits, kGroupRate), time_in_groups(kUnits, 0));
+  EXPECT_LT(time_in_groups(kUnits - 1, 0), time_in_groups(kUnits - 1, kGroupRate));
 }
 
 }  // namespace

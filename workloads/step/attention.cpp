@@ -152,8 +152,7 @@ class ContextKernel {
     item.useful_share = std::min(1.0, rows / issued);
     item.issued_flops = 2 * issued * block_values() * static_cast<double>(item.steps);
     item.useful_flops = item.issued_flops * item.useful_share;
-    item.pipe_seconds[static_cast<std::size_t>(PipeKind::kMatrix)] =
-        device.seconds(2 * issued * block_values() / rate);
+    item.pipe_seconds[static_cast<std::size_t>(PipeKind::kMatrix)] = device.seconds(2 * issued * block_values() / rate);
     item.pipe_seconds[static_cast<std::size_t>(PipeKind::kVector)] =
         device.vector_seconds(kScoreWork * scores, scores + (converted ? block_values() : 0));
     item.pipe_seconds[static_cast<std::size_t>(PipeKind::kLoadPort)] =
@@ -164,7 +163,7 @@ class ContextKernel {
     const double products = kBytes16 * (pass_.values / 2 + static_cast<double>(block_)) / kBytesPerMatrixStep;
     item.step_latency =
         device.duration(products * device.constant(Hw::kMatrixLatency) +
-                          kExchanges * device.constant(Hw::kSharedLatency) + device.constant(Hw::kBarrier));
+                        kExchanges * device.constant(Hw::kSharedLatency) + device.constant(Hw::kBarrier));
     item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
     item.prologue_after = device.cache_round_trips(2) + device.code(kCodeBefore);  // lengths, places of pages
     item.epilogue = device.cache_round_trips(1) + device.code(kCodeAfter);

@@ -174,7 +174,10 @@ double steps_of_row(const MoeLayer& layer, std::int64_t k) {
 class StreamPass {
  public:
   StreamPass(const LowerRequest& request, const Side& side)
-      : request_(request), layer_(request.layer), device_(Device(request.hardware, request.clock_hz).multiplying()), side_(side) {
+      : request_(request),
+        layer_(request.layer),
+        device_(Device(request.hardware, request.clock_hz).multiplying()),
+        side_(side) {
     converted_ = payload_bits(layer_.weights) < kInputBits;
     code_ = converted_ ? kConvertCode : kWideCode;
     block_steps_ = steps_of_row(layer_, side.k);

@@ -273,7 +273,8 @@ ItemClass tile_item(const Device& at_clock, const Product& product, const TileSh
                duration_from_seconds(operands);
     // The first operands are read before the first product; Triton has read them in the step before.
     if (!async && !tile.triton) {
-      products += duration_from_seconds(read_back * kBytesPerMatrixStep / (block_k * std::max(activation_element, 1.0)));
+      products +=
+          duration_from_seconds(read_back * kBytesPerMatrixStep / (block_k * std::max(activation_element, 1.0)));
     }
     // The next step's copies are sent for after the products of asynchronous instructions have come and been scaled.
     if (blocked && !converted) products += device.code(copies * kCodeOfBlockCopy);

@@ -338,7 +338,8 @@ void Report::micro(std::string_view benchmark, Json parameters, const Timing& ti
   if (timing.ok) {
     row.number("us", timing.us).number("median_us", timing.median_us).number("min_us", timing.min_us);
     row.number("p90_us", timing.p90_us).integer("samples", timing.samples);
-    if (timing.sm_mhz > 0) row.integer("sm_mhz", std::llround(timing.sm_mhz)).flag("power_capped", timing.power_capped());
+    if (timing.sm_mhz > 0)
+      row.integer("sm_mhz", std::llround(timing.sm_mhz)).flag("power_capped", timing.power_capped());
   }
   row.append(parameters).text("source", source());
   line(row);

@@ -4,6 +4,7 @@
 #include <cuda.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "device_math.cuh"
@@ -12,7 +13,7 @@
 namespace harness {
 namespace {
 
-constexpr int kWarps = 4, kMostStages = 6, kCopyBytes = 8192;
+constexpr int kWarps = 4, kMostStages = 6, kCopyBytes = 8192, kRuns = 7;
 
 // A CTA's bytes, around and around; the first lane of each warp keeps `stages` bulk copies in flight. `ends`: start and end of
 // each CTA, or null.
@@ -71,8 +72,8 @@ __global__ void __launch_bounds__(32) box_kernel(const __grid_constant__ Tensors
     mbarrier_expect(bar + 8 * slot, step_bytes);
     for (int box = 0; box < kBoxes; ++box) {
       asm volatile(
-          "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
-              to + box * kBoxBytes),
+          "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::
+              "r"(to + box * kBoxBytes),
           "l"(&tensor), "r"(column), "r"(0), "r"(bar + 8 * slot)
           : "memory");
       column = (column + kBoxColumns) % kColumns;
@@ -135,9 +136,9 @@ struct Ports {
 
   // `valid_rows` of each box are the tensor's.
   void boxes() {
-    using Encode = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*, const cuuint64_t*,
-                                const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
-                                CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+    using Encode = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,
+                                const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave,
+                                CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
     void* encode = nullptr;
     cudaDriverEntryPointQueryResult found;
     CUDA_CHECK(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &encode, 12000, cudaEnableDefault, &found));
@@ -162,8 +163,8 @@ struct Ports {
         const cuuint64_t sizes[] = {kColumns, static_cast<cuuint64_t>(r.rows)}, pitch[] = {kColumns * 2};
         const cuuint32_t box[] = {kBoxColumns, kBoxRows}, each[] = {1, 1};
         const CUresult made = reinterpret_cast<Encode>(encode)(
-            &tensors.of[i], CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, pool.bf16 + i * kBoxRows * kColumns * 2, sizes, pitch, box,
-            each, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+            &tensors.of[i], CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, pool.bf16 + i * kBoxRows * kColumns * 2, sizes, pitch,
+            box, each, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
         if (made != CUDA_SUCCESS) {
           report.note("no tensor map: box_read is left out");
@@ -193,52 +194,85 @@ struct Ports {
     }
   }
 
-  // Cold streams, one CTA an SM, timed CTA by CTA: the median one, and those that take less than 93 % of it.
-  void ends() {
-    constexpr int kCopies = 64, kRuns = 7;
-    constexpr double kFast = 0.93;
-    const auto ctas = static_cast<std::size_t>(device.sms());
-    const long long region = static_cast<long long>(kWarps) * kCopies * kCopyBytes;
-    const long long whole = region * static_cast<long long>(ctas);
+  // Cold streams of `ctas` CTAs, one an SM, timed CTA by CTA: what they took in order, and all of them together.
+  struct Ends {
+    std::vector<double> of_cta;
+    double all = 0;
+    long long region = 0;
+  };
+  Ends stream(int ctas, int stages, int copies) {
+    Ends ends;
+    ends.region = static_cast<long long>(kWarps) * copies * kCopyBytes;
+    const auto count = static_cast<std::size_t>(ctas);
+    ends.of_cta.assign(count, 0);
     unsigned long long* marks = nullptr;
-    CUDA_CHECK(cudaMalloc(&marks, 2 * ctas * sizeof *marks));
-    for (int stages = 1; stages <= kMostStages; ++stages) {
-      std::vector<double> mean(ctas, 0);
-      double all = 0;
-      for (int run = 0; run <= kRuns; ++run) {  // the first one loads the code
-        port_kernel<<<static_cast<unsigned>(ctas), kWarps * 32, static_cast<std::size_t>(kWarps * stages * kCopyBytes),
-                      timer.stream()>>>(pool.bf16 + run % 4 * whole, region, device.sms(), 1, false, stages, kCopies,
-                                        marks);
-        std::vector<unsigned long long> at(2 * ctas);
-        CUDA_CHECK(cudaMemcpyAsync(at.data(), marks, at.size() * sizeof at[0], cudaMemcpyDeviceToHost, timer.stream()));
-        CUDA_CHECK(cudaStreamSynchronize(timer.stream()));
-        if (run == 0) continue;
-        unsigned long long first = at[0], last = 0;
-        for (std::size_t c = 0; c < ctas; ++c) {
-          mean[c] += static_cast<double>(at[2 * c + 1] - at[2 * c]) / 1e3 / kRuns;
-          first = std::min(first, at[2 * c]), last = std::max(last, at[2 * c + 1]);
-        }
-        all += static_cast<double>(last - first) / 1e3 / kRuns;
+    CUDA_CHECK(cudaMalloc(&marks, 2 * count * sizeof *marks));
+    for (int run = 0; run <= kRuns; ++run) {  // the first one loads the code
+      port_kernel<<<static_cast<unsigned>(ctas), kWarps * 32, static_cast<std::size_t>(kWarps * stages * kCopyBytes),
+                    timer.stream()>>>(pool.bf16 + run * device.sms() * ends.region, ends.region, ctas, 1, false, stages,
+                                      copies, marks);
+      std::vector<unsigned long long> at(2 * count);
+      CUDA_CHECK(cudaMemcpyAsync(at.data(), marks, at.size() * sizeof at[0], cudaMemcpyDeviceToHost, timer.stream()));
+      CUDA_CHECK(cudaStreamSynchronize(timer.stream()));
+      if (run == 0) continue;
+      unsigned long long first = at[0], last = 0;
+      for (std::size_t c = 0; c < count; ++c) {
+        ends.of_cta[c] += static_cast<double>(at[2 * c + 1] - at[2 * c]) / 1e3 / kRuns;
+        first = std::min(first, at[2 * c]), last = std::max(last, at[2 * c + 1]);
       }
-      std::sort(mean.begin(), mean.end());
-      const double usual = mean[ctas / 2];
-      const auto fast = std::lower_bound(mean.begin(), mean.end(), kFast * usual) - mean.begin();
-      Json row;
-      row.integer("ctas", static_cast<std::int64_t>(ctas))
-          .integer("threads", kWarps * 32)
-          .integer("block_bytes", kWarps * stages * kCopyBytes)
-          .integer("stages", kWarps * stages)
-          .integer("bytes", whole)
-          .number("usual_us", usual, 3)
-          .integer("fast_units", fast);
-      if (fast > 0) row.number("fast_us", std::accumulate(mean.begin(), mean.begin() + fast, 0.0) / static_cast<double>(fast), 3);
-      Timing timing;
-      timing.ok = true;
-      timing.us = timing.median_us = timing.min_us = timing.p90_us = all;
-      timing.samples = kRuns;
-      report.micro("port_ends", row, timing);
+      ends.all += static_cast<double>(last - first) / 1e3 / kRuns;
     }
     CUDA_CHECK(cudaFree(marks));
+    std::sort(ends.of_cta.begin(), ends.of_cta.end());
+    return ends;
+  }
+  void report_ends(const char* benchmark, int ctas, int stages, const Ends& ends, const Json& found) {
+    Json row;
+    row.integer("ctas", ctas)
+        .integer("threads", kWarps * 32)
+        .integer("block_bytes", kWarps * stages * kCopyBytes)
+        .integer("stages", kWarps * stages)
+        .integer("bytes", ctas * ends.region)
+        .append(found);
+    Timing timing;
+    timing.ok = true;
+    timing.us = timing.median_us = timing.min_us = timing.p90_us = ends.all;
+    timing.samples = kRuns;
+    report.micro(benchmark, row, timing);
+  }
+
+  // The median CTA, and those that take less than 93 % of it.
+  void port_ends() {
+    constexpr double kFast = 0.93;
+    for (int stages = 1; stages <= kMostStages; ++stages) {
+      const Ends ends = stream(device.sms(), stages, 64);
+      const double usual = ends.of_cta[ends.of_cta.size() / 2];
+      const auto fast = std::lower_bound(ends.of_cta.begin(), ends.of_cta.end(), kFast * usual) - ends.of_cta.begin();
+      Json found;
+      found.number("usual_us", usual, 3).integer("fast_units", fast);
+      if (fast > 0)
+        found.number("fast_us",
+                     std::accumulate(ends.of_cta.begin(), ends.of_cta.begin() + fast, 0.0) / static_cast<double>(fast),
+                     3);
+      report_ends("port_ends", device.sms(), stages, ends, found);
+    }
+  }
+
+  // Few CTAs: those that take more than 95 % of what the slowest does share a group of SMs (a GPC), whose rate is theirs together.
+  void group_ends() {
+    constexpr double kSlow = 0.95;
+    for (const int ctas : {1, 2, 4, 8, 12, 16, 24, 33, 40, 48, 66}) {
+      if (ctas > device.sms()) continue;
+      const Ends ends = stream(ctas, kMostStages, 256);
+      const auto slow = std::upper_bound(ends.of_cta.begin(), ends.of_cta.end(), kSlow * ends.of_cta.back());
+      const auto units = static_cast<double>(ends.of_cta.end() - slow);
+      const double us = std::accumulate(slow, ends.of_cta.end(), 0.0) / units;
+      report_ends("group_ends", ctas, kMostStages, ends,
+                  Json()
+                      .integer("slow_units", std::llround(units))
+                      .number("slow_us", us, 3)
+                      .number("slow_tbps", units * static_cast<double>(ends.region) / us / 1e6, 3));
+    }
   }
 };
 
@@ -251,7 +285,8 @@ void run_micro_ports(const Device& device, Timer& timer, const Pool& pool, Repor
                                   kMostStages * (kBoxes * kBoxBytes + 16384)));
   Ports ports{device, timer, pool, report};
   ports.shared_reads();
-  ports.ends();
+  ports.port_ends();
+  ports.group_ends();
   ports.boxes();
   report.note("micro: ports");
 }
