@@ -160,7 +160,8 @@ class H200Test : public ::testing::Test {
     EXPECT_THAT(
         constant.source,
         AnyOf(StartsWith("moesim H200 microbenchmarks 2026-11-29"), StartsWith("moesim CUDA harness 2026-11-29"),
-              StartsWith("moesim CUDA harness 2026-11-30"), StartsWith("moesim harness 2026-11-29 to 2026-12-01")))
+              StartsWith("moesim CUDA harness 2026-11-30"), StartsWith("moesim CUDA harness 2026-12-01"),
+              StartsWith("moesim harness 2026-11-29 to 2026-12-01")))
         << entry.path;
   }
   static constexpr double kMiB = 1 << 20;
@@ -204,10 +205,15 @@ TEST_F(H200Test, instructions_follow_from_their_microbenchmarks) {
   expect_measured(Hw::kAsyncCopyPerWarp, ring / 4 / clock, 2e-3);
   const double round_trip = 4096 * (114.4199 * kMicro) / (3506176.0 / 4);  // 4 KiB in flight
   expect_measured(Hw::kAsyncCopyLatency, round_trip - 0.3505 * kMicro - 0.01113 * kMicro, 2e-2);
-  expect_measured(Hw::kMatrixLatency, 14.4877e-9 * clock, 2e-3);  // mma_latency, bf16
+  expect_measured(Hw::kClockMatrix, 1.8e9, 0);  // wgmma_rate, sm_mhz, median of 16 rows of h200-2026-12-01-clocks
+  expect_measured(Hw::kMatrixLatency, 14.4877e-9 * hw[Hw::kClockMatrix], 2e-3);  // mma_latency, bf16
   expect_measured(Hw::kSharedLatency, 15.8728e-9 * clock, 2e-3);
   expect_measured(Hw::kBarrier, 11.1316e-9 * clock, 5e-3);  // 128 threads
   expect_measured(Hw::kVectorConvert, 64, 0);
+  const double started = 0.9 * kMicro;  // group_ends: 8 MiB each, 8 CTAs of a group and 12 (h200-2026-12-01-groups)
+  for (const auto& [ctas, us] : {std::pair{8, 53.661}, std::pair{12, 79.990}}) {
+    expect_measured(Hw::kGroupBandwidth, ctas * 8 * kMiB / (us * kMicro - started), 5e-3);
+  }
   expect_measured(Hw::kUnitLoadPort, 8388608 / (41.0217 * kMicro) / clock, 5e-3);  // one_sm_read, bulk, warm, 64 KiB
 }
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "hwmodels/build_machine.h"
 #include "hwmodels/loader.h"
@@ -20,7 +21,7 @@ const HardwareModel& h200() {
 
 // One expert of [n, k] down weights, which `rows` tokens pick.
 ExecutionPlan plan_of(const std::string& strategy, std::int64_t n, std::int64_t k, std::int64_t rows,
-                      const std::string& stage = "") {
+                      const std::string& stage = "", std::optional<double> clock_hz = std::nullopt) {
   MoeModel model = load_model("mixtral-8x7b");
   model.hidden = n;
   model.expert_intermediate = k;
@@ -29,6 +30,7 @@ ExecutionPlan plan_of(const std::string& strategy, std::int64_t n, std::int64_t 
   PredictOptions options;
   options.scope = Scope::kExpertFfn;
   options.stage = stage;
+  options.clock_hz = clock_hz;
   const MoeLayer layer = shard_layer(model, batch, {Dtype::kBf16, 0}, 1, 1);
   return std::get<ExecutionPlan>(lower_layer(layer, h200(), parse_strategy(strategy), options));
 }
@@ -117,11 +119,34 @@ TEST(Tiles, TritonFillsAllBuffers) {
     EXPECT_EQ(item.steps, steps);
     return static_cast<double>(steps) * item.pipe_seconds[static_cast<std::size_t>(PipeKind::kLoadPort)];
   };
-  const double copy = 128.0 * (64 + 16) * 2 / 128 / h200()[Hw::kClockBoost];  // 128 bytes a clock
+  const double copy = 128.0 * (64 + 16) * 2 / 128 / h200()[Hw::kClockMatrix];  // 128 bytes a clock
   const double product = port(2) - port(1);
   EXPECT_NEAR(port(1), 3 * copy + product, 1e-12);
   EXPECT_NEAR(port(3), 3 * (copy + product), 1e-12);
   EXPECT_NEAR(port(6), 6 * (copy + product), 1e-12);
+}
+
+// Kernels with matrix instructions run at clock.matrix, if that is the lower clock; others at the clock that is asked for.
+TEST(Tiles, RunAtTheClockOfMatrixInstructions) {
+  const auto arithmetic = [](const std::string& strategy, double clock_hz) {
+    const ExecutionPlan plan = plan_of(strategy, 4096, 2048, 1, "gemm2", clock_hz);
+    double seconds = 0;
+    for (const Kernel& kernel : plan.kernels()) {
+      for (const PipeKind pipe : {PipeKind::kMatrix, PipeKind::kVector}) {
+        seconds += kernel.classes.front().pipe_seconds[static_cast<std::size_t>(pipe)];
+      }
+    }
+    return seconds;
+  };
+  const double boost = h200()[Hw::kClockBoost], matrix = h200()[Hw::kClockMatrix];
+  for (const char* const strategy :
+       {"grouped_gemm", "grouped_gemm_persistent", "expert_loop", "stream_gemv:persistent=1"}) {
+    const double at_boost = arithmetic(strategy, boost);
+    EXPECT_EQ(at_boost, arithmetic(strategy, matrix)) << strategy;
+    EXPECT_NEAR(arithmetic(strategy, matrix / 2) / at_boost, 2, 1e-9) << strategy;
+  }
+  const double at_boost = arithmetic("stream_gemv:persistent=0", boost);
+  EXPECT_NEAR(arithmetic("stream_gemv:persistent=0", matrix) / at_boost, boost / matrix, 1e-9);
 }
 
 TEST(PersistentStream, OneLaunchJoinsTheProjections) {
