@@ -54,9 +54,12 @@ TEST(Accuracy, H200WithoutAFit) {
   EXPECT_GE(cells, 13);
 }
 
-// No row of this set was fitted, and another card measured it (validation/README.md has the figures reached).
-TEST(Accuracy, ACardThatTheOverlayHasNotSeen) {
-  const std::string file = MOESIM_SOURCE_DIR "/validation/measured/h200-2026-12-01/measurements.jsonl";
+// No row of these sets was fitted, and other cards measured them (validation/README.md has the figures reached).
+class UnseenCard : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Accuracy, UnseenCard, testing::Values("h200-2026-12-01", "h200-2026-12-01-clocks"));
+
+TEST_P(UnseenCard, IsPredicted) {
+  const std::string file = MOESIM_SOURCE_DIR "/validation/measured/" + std::string(GetParam()) + "/measurements.jsonl";
   const std::vector<MoeMeasurement> rows = read_measurements(file);
   const std::optional<Calibration> overlay = calibration_of_device("h200");
   ASSERT_TRUE(overlay);
