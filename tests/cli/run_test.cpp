@@ -302,18 +302,18 @@ TEST(Run, TableNamesUnitsWinnerAndVerdict) {
 }
 
 TEST(Run, UncalibratedIgnoresTheOverlay) {
-  const Arguments arguments = small_with({"--strategy", "grouped_gemm"});
+  const Arguments arguments = small_with({"--strategy", "stream_gemv"});
   const json fitted = json_of(arguments);
-  const json plain = json_of(small_with({"--strategy", "grouped_gemm", "--uncalibrated"}));
+  const json plain = json_of(small_with({"--strategy", "stream_gemv", "--uncalibrated"}));
   EXPECT_EQ(plain.at("calibration"), "uncalibrated");
   EXPECT_THAT(plain.at("constants"), IsEmpty());
-  EXPECT_TRUE(rows_at(plain, 1).at("grouped_gemm").at("implementation").is_null());
-  EXPECT_EQ(rows_at(plain, 1).at("grouped_gemm").at("in_calibrated_range"), false);
-  EXPECT_EQ(rows_at(fitted, 1).at("grouped_gemm").at("implementation"), "triton-grouped");
-  EXPECT_EQ(rows_at(fitted, 1).at("grouped_gemm").at("in_calibrated_range"), true);
-  EXPECT_NE(rows_at(fitted, 1).at("grouped_gemm").at("time_ps_median"),
-            rows_at(plain, 1).at("grouped_gemm").at("time_ps_median"));
-  EXPECT_EQ(fitted.at("constants")[0].at("implementation"), "triton-grouped");
+  EXPECT_TRUE(rows_at(plain, 1).at("stream_gemv").at("implementation").is_null());
+  EXPECT_EQ(rows_at(plain, 1).at("stream_gemv").at("in_calibrated_range"), false);
+  EXPECT_EQ(rows_at(fitted, 1).at("stream_gemv").at("implementation"), "triton-stream-gemv");
+  EXPECT_EQ(rows_at(fitted, 1).at("stream_gemv").at("in_calibrated_range"), true);
+  EXPECT_NE(rows_at(fitted, 1).at("stream_gemv").at("time_ps_median"),
+            rows_at(plain, 1).at("stream_gemv").at("time_ps_median"));
+  EXPECT_EQ(fitted.at("constants")[0].at("implementation"), "triton-stream-gemv");
   EXPECT_GT(fitted.at("constants")[0].at("held_out").at("median_abs_pct"), 0);
 }
 

@@ -112,7 +112,7 @@ TEST_P(LinearGrowth, TimeIsLinearInDistinctExperts) {
 INSTANTIATE_TEST_SUITE_P(Models, LinearGrowth,
                          testing::Values(GrowthCase{"qwen3.5-397b-a17b", "h200", 0.03},
                                          // Ends of few waves are fuller: measured 5 % from 8 to 128 tokens.
-                                         GrowthCase{"qwen3-30b-a3b", "h200", 0.045, 0.07},
+                                         GrowthCase{"qwen3-30b-a3b", "h200", 0.047, 0.07},
                                          GrowthCase{"deepseek-v3", "h200"}, GrowthCase{"kimi-k2", "h200"}),
                          [](const auto& instance) {
                            std::string name = instance.param.model;
