@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
+#include <initializer_list>
 
 #include "sim/units/integer.h"
 
@@ -35,14 +35,15 @@ Machine build_machine(const HardwareModel& hardware) {
   machine.units = whole(hardware[Hw::kUnitCount]);
   machine.unit_capacity = {whole(hardware[Hw::kMaxThreads]), whole(hardware[Hw::kRegisters]),
                            whole(hardware[Hw::kSharedBytes]), whole(hardware[Hw::kMaxItems])};
-  constexpr Hw kPorts[] = {Hw::kPortUnits, Hw::kPortUnitsOnShort, Hw::kPortAdvantage, Hw::kPortQueue};
-  if (std::all_of(std::begin(kPorts), std::end(kPorts), [&](Hw id) { return hardware.has(id); })) {  // --set sets one
+  const auto has_all = [&](std::initializer_list<Hw> ids) {  // --set sets one
+    return std::all_of(ids.begin(), ids.end(), [&](Hw id) { return hardware.has(id); });
+  };
+  if (has_all({Hw::kPortUnits, Hw::kPortUnitsOnShort, Hw::kPortAdvantage, Hw::kPortQueue})) {
     machine.ports = {whole(hardware[Hw::kPortUnits]),
                      std::min(whole(hardware[Hw::kPortUnitsOnShort]), machine.units - 1), hardware[Hw::kPortAdvantage],
                      Bytes(whole(hardware[Hw::kPortQueue]))};
   }
-  constexpr Hw kGroups[] = {Hw::kGroupCount, Hw::kGroupBandwidth, Hw::kGroupFirst, Hw::kGroupMost};
-  if (std::all_of(std::begin(kGroups), std::end(kGroups), [&](Hw id) { return hardware.has(id); })) {
+  if (has_all({Hw::kGroupCount, Hw::kGroupBandwidth, Hw::kGroupFirst, Hw::kGroupMost})) {
     machine.groups = {whole(hardware[Hw::kGroupCount]), BytesPerSecond(hardware[Hw::kGroupBandwidth]),
                       whole(hardware[Hw::kGroupFirst]), whole(hardware[Hw::kGroupMost])};
   }

@@ -435,7 +435,7 @@ cudaGraphExec_t instantiate(cudaStream_t stream, const Sequence& sequence, int r
 
 // The spin keeps the device busy while the host queues, so that the host's pace is not in the time. The clock marks lie outside
 // of what is timed.
-Timer::Lap Timer::once(cudaGraphExec_t graph, const Sequence& sequence, int repetitions) {
+Timer::Lap Timer::once(cudaGraphExec_t graph, const Sequence& sequence, int repetitions, std::uint64_t* reasons) {
   const int sms = device_.sms();
   std::fill(marks_, marks_ + 2 * sms, ClockMark{});
   spin<<<1, 1, 0, stream_>>>(graph ? 60000LL + 500LL * sequence.nodes * repetitions
@@ -448,6 +448,7 @@ Timer::Lap Timer::once(cudaGraphExec_t graph, const Sequence& sequence, int repe
     for (int i = 0; i < repetitions; ++i) sequence.launch(stream_, i);
   CUDA_CHECK(cudaEventRecord(end_, stream_));
   mark_clocks<<<sms, 1, 0, stream_>>>(marks_ + sms);
+  if (reasons) *reasons |= device_.throttle_reasons();  // under load: the work is queued and running
   CUDA_CHECK(cudaStreamSynchronize(stream_));
   CUDA_CHECK(cudaGetLastError());
   float ms = 0;
@@ -493,8 +494,9 @@ std::vector<Timing> Timer::run(const std::vector<Sequence>& sequences, const Tim
     for (int at : order) {
       const std::size_t i = static_cast<std::size_t>(at) / 2;
       const int k = at % 2;
-      laps[static_cast<std::size_t>(at)] = once(states[i].graph[k], sequences[i], states[i].repetitions[k]);
-      if (k == 1 && sample % 3 == 1) results[i].reasons |= device_.throttle_reasons();
+      const bool asked = k == 1 && sample % 3 == 1;
+      laps[static_cast<std::size_t>(at)] =
+          once(states[i].graph[k], sequences[i], states[i].repetitions[k], asked ? &results[i].reasons : nullptr);
     }
     for (std::size_t i = 0; i < sequences.size(); ++i)
       states[i].slopes.emplace_back(

@@ -144,7 +144,7 @@ class Timer {
   struct Lap {
     double us = 0, sm_mhz = 0;
   };
-  Lap once(cudaGraphExec_t graph, const Sequence& sequence, int repetitions);
+  Lap once(cudaGraphExec_t graph, const Sequence& sequence, int repetitions, std::uint64_t* reasons = nullptr);
   const Device& device_;
   cudaStream_t stream_ = nullptr;
   cudaEvent_t begin_ = nullptr, end_ = nullptr;

@@ -85,7 +85,7 @@ class Timer:
         finally:
             graph.reset()
 
-    def _once(self, graph, nodes):
+    def _once(self, graph, nodes, timing=None):
         """Microseconds of the graph, and an SM's clock meanwhile in MHz: marked outside of what is timed."""
         self.marks.zero_()
         torch.cuda._sleep(WAIT_CLOCKS + CLOCKS_A_NODE * nodes)
@@ -94,6 +94,8 @@ class Timer:
         graph.replay()
         self.end.record(self.stream)
         clock_mark_kernel[(self.marks.shape[1],)](self.marks[1], num_warps=1)
+        if timing is not None:  # under load: the work is queued and running
+            timing.reasons |= self.nvml.throttle_reasons()
         self.stream.synchronize()
         return self.begin.elapsed_time(self.end) * 1000, mhz_between(self.marks.cpu())
 
@@ -134,9 +136,8 @@ class Timer:
                 laps = {}
                 for i, k in order:
                     sequence, timing, graphs, lengths = ready[i]
-                    laps[i, k] = self._once(graphs[k], lengths[k] * sequence.nodes)
-                    if k == 1 and sample % 3 == 1:
-                        timing.reasons |= self.nvml.throttle_reasons()
+                    asked = timing if k == 1 and sample % 3 == 1 else None
+                    laps[i, k] = self._once(graphs[k], lengths[k] * sequence.nodes, asked)
                 for i, (_, timing, _, lengths) in enumerate(ready):
                     (short_us, _), (long_us, mhz) = laps[i, 0], laps[i, 1]
                     timing.add(short_us, long_us, *lengths, mhz)
