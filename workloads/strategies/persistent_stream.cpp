@@ -31,17 +31,26 @@ constexpr double kSumsOfChain = 2;         // products of a step go to two sums 
 constexpr double kInputBits = 16;
 constexpr double kInputsAtATime = 256;  // of a row that a warp's registers hold
 constexpr double kWeightsPerConversion = 2;
+constexpr double kSchedulers = 4;  // of a unit
 constexpr double kLastWarp = 3.4;  // the last of 16 alike is so many of its own standard deviations late (12: 3.0)
 constexpr double kInputLoadBytes = 16, kInputLoadsTogether = 4;  // of a thread, ahead of the weights; then one by one
 
-// Instructions of a warp beside products, as compiled for sm_90a: of a step (where it lies, its copies ahead), of a round and
-// of each four picks in it, and where inputs are taken from the cache as they lie, more of these (selected, converted).
+// Instructions of a warp beside products, as compiled for sm_90a: of a step of up and of down (where it lies, its copies
+// ahead), of a round and of each four picks in it, and where inputs are taken from the cache as they lie, more of these
+// (selected, converted); of each piece in a round of a step that its row does not fill.
 struct StepCode {
-  double step, round, set, set_as_given;
+  double up, down, round, set, set_as_given, piece;
 };
-constexpr StepCode kWideCode = {150, 62, 48, 18}, kConvertCode = {185, 85, 75, 118};
-// Before the first copies are all on their way; of an output's sum over its steps, and of four steps in it; of the combine.
-constexpr double kStartCode = 300, kSumCode = 130, kSumStepsCode = 18, kSumStepsAtATime = 4, kCombineCode = 100;
+constexpr StepCode kWideCode = {200, 157, 20, 39, 18, 7}, kConvertCode = {243, 198, 15, 59, 118, 10};
+constexpr double kPieceBytes = 64;  // of a row that one load of a warp takes from the ring
+// Before the first copies are all on their way; of the combine.
+constexpr double kStartCode = 300, kCombineCode = 100;
+// Of an output's sum over its steps, and of four steps in it.
+struct SumCode {
+  double output, four_steps;
+};
+constexpr SumCode kUpSum = {120, 30}, kDownSum = {80, 17};
+constexpr double kSumStepsAtATime = 4, kCombinedAtATime = 4;
 
 // What one block of weight rows costs, beside its bytes.
 struct BlockWork {
@@ -146,10 +155,11 @@ struct Side {
   std::int64_t n = 0, k = 0;
   Bytes matrix;
   double inputs = 0;            // rows of K inputs that all picks have
-  bool ordered = false;         // its inputs lie as products take them
+  bool down = false;            // its inputs lie as products take them
   double outputs = 0;           // of a block
   double outputs_bytes = 0;     // that a CTA keeps for the combine
   double combined = 0;          // picks of a token that it adds up at its end
+  double outputs_combined = 0;  // of a CTA, by all its tokens
   std::int64_t passes = 0;      // of all experts
   std::int64_t widest = 0;      // picks of the widest pass
   double least_sums_bytes = 0;  // of each half of the partial sums
@@ -165,6 +175,7 @@ struct StepWork {
   double conversions = 0;
   Duration chain;     // of a warp, after its data are there
   Duration together;  // a step's share of what all warps wait for
+  Duration stall;     // a ring's, while rings are full: they fill meanwhile, and that is all
 };
 
 double steps_of_row(const MoeLayer& layer, std::int64_t k) {
@@ -210,9 +221,11 @@ class StreamPass {
  private:
   [[nodiscard]] double row_inputs() const { return static_cast<double>(side_.k) * kInputBits / 8; }
   [[nodiscard]] Duration batch_sum(double blocks) const;
+  [[nodiscard]] double wait_to_issue(double instructions, Duration chain) const;
   [[nodiscard]] StepWork step(const BlockWork& work, double blocks) const;
   [[nodiscard]] ItemClass item(std::int64_t blocks, const BlockWork& work) const;
   [[nodiscard]] double late_steps(std::int64_t blocks) const;
+  [[nodiscard]] double late_rounds(double rounds) const;  // the last warp after so many
   void load_more(ItemClass& item, double steps) const;
 
   const LowerRequest& request_;
@@ -232,17 +245,36 @@ class StreamPass {
 Duration StreamPass::batch_sum(double blocks) const {
   const double threads = static_cast<double>(warps_) * device_.constant(Hw::kWarpSize);
   const double turns = std::ceil(blocks * static_cast<double>(side_.widest) * side_.outputs / threads);
-  const double fours = std::ceil(block_steps_ / kSumStepsAtATime);
-  return device_.duration(device_.constant(Hw::kBarrier) + turns * fours * device_.constant(Hw::kSharedLatency)) +
-         device_.code(turns * (kSumCode + fours * kSumStepsCode));
+  const double fours = block_steps_ / kSumStepsAtATime;
+  const SumCode& code = side_.down ? kDownSum : kUpSum;
+  // The group of picks, the pick, its weight; then the steps.
+  return device_.duration(device_.constant(Hw::kBarrier) +
+                          turns * (2 + std::ceil(fours)) * device_.constant(Hw::kSharedLatency)) +
+         device_.code(turns * (code.output + fours * code.four_steps));
+}
+
+// Clocks that each of a warp's instructions waits for those of the other warps of its scheduler, which issues one a clock:
+// mean value analysis of a closed queue whose customers spend the rest of the chain elsewhere (Reiser and Lavenberg 1980).
+double StreamPass::wait_to_issue(double instructions, Duration chain) const {
+  const double elsewhere = to_seconds(chain) / device_.seconds(instructions) - 1;
+  double waiting = 0;
+  for (double warps = 1, queue = 0; warps <= static_cast<double>(warps_) / kSchedulers; ++warps) {
+    waiting = queue;
+    queue = warps * (1 + waiting) / (elsewhere + 1 + waiting);
+  }
+  return waiting;
 }
 
 StepWork StreamPass::step(const BlockWork& work, double blocks) const {
   StepWork step;
   step.conversions = converted_ ? step_weights_ * work.rounds / kWeightsPerConversion : 0;
-  const bool as_given = from_cache_ && !side_.ordered;
-  const double other =
-      code_.step + code_.round * work.rounds + (code_.set + (as_given ? code_.set_as_given : 0)) * work.sets;
+  const bool as_given = from_cache_ && !side_.down;
+  // Of a step that its row does not fill one piece is multiplied after another.
+  const double row_bytes = static_cast<double>(side_.k) * payload_bits(layer_.weights) / 8;
+  const double left = std::fmod(row_bytes, static_cast<double>(kStepBytes));
+  const double pieces = work.rounds * std::ceil(left / kPieceBytes) / block_steps_;
+  const double other = (side_.down ? code_.down : code_.up) + code_.round * work.rounds +
+                       (code_.set + (as_given ? code_.set_as_given : 0)) * work.sets + code_.piece * pieces;
   const double products = step_weights_ / kWeightsOfProduct;
   step.instructions = other + products * work.sets + step.conversions / device_.constant(Hw::kWarpSize);
   // Weights go in and come out once a round; inputs of different picks lie in the same banks: 16-bit ones of each pick, of
@@ -252,16 +284,21 @@ StepWork StreamPass::step(const BlockWork& work, double blocks) const {
   const double passes = !converted_ ? work.picks : as_given ? 4 * work.sets : (work.picks + 2 * work.sets) / 3;
   step.shared_bytes = weight_bytes * (1 + work.rounds) + inputs * static_cast<double>(kBlockRows) / 2 * passes;
   step.chain = device_.code(other) +
-               device_.duration(3 * device_.constant(Hw::kSharedLatency) +
+               device_.duration((3 + pieces) * device_.constant(Hw::kSharedLatency) +
                                 work.rounds * (3 * device_.constant(Hw::kSharedLatency) +
                                                products / kSumsOfChain * device_.constant(Hw::kMatrixLatency)));
+  step.chain += device_.duration(step.instructions * wait_to_issue(step.instructions, step.chain));
   if (from_cache_) {
     const double trips = std::ceil(step_weights_ / static_cast<double>(kBlockRows) / kInputsAtATime);
     step.chain += device_.cache_round_trips(work.rounds * trips);
   }
-  const double together = std::min(batch_, blocks);
-  step.together =
-      duration_from_seconds((to_seconds(batch_sum(together)) + to_seconds(step.chain) / 2) / (together * block_steps_));
+  const double batches = std::ceil(blocks / batch_), steps = blocks * block_steps_;
+  const double chain = to_seconds(step.chain), sum = to_seconds(batch_sum(std::min(batch_, blocks)));
+  step.together = duration_from_seconds(((batches - 1) * sum + batches * chain / 2) / steps);
+  const double rounds = steps / batches / stages_;
+  const double loads = device_.constant(Hw::kHbmLatency) + device_.constant(Hw::kAsyncCopyLatency);
+  const double late = late_rounds(rounds) * (loads + chain * stages_ / static_cast<double>(warps_));
+  step.stall = duration_from_seconds((batches - 1) * std::max(0.0, sum + late - loads) / steps * stages_);
   return step;
 }
 
@@ -300,7 +337,8 @@ ItemClass StreamPass::item(std::int64_t blocks, const BlockWork& work) const {
   }
   // A warp sends for the next step only after it has multiplied one: that place of its ring is empty meanwhile.
   item.load_latency = duration_from_seconds(device_.constant(Hw::kAsyncCopyLatency) +
-                                            to_seconds(of_step.chain) * (1 - 1 / side_by_side));
+                                            to_seconds(of_step.chain) * (1 - 1 / side_by_side)) +
+                      of_step.stall;
   item.step_issue = device_.duration(static_cast<double>(kBlockRows * kStepBytes) /
                                      (side_by_side * device_.constant(Hw::kAsyncCopyPerWarp)));
   item.first_prologue = duration_from_seconds(device_.constant(Hw::kLaunchPrologue));
@@ -317,6 +355,10 @@ ItemClass StreamPass::item(std::int64_t blocks, const BlockWork& work) const {
   item.epilogue = batch_sum(std::min(batch_, count)) + device_.cache_round_trips(side_.hands_over ? 3 : 1);
   load_more(item, late_steps(blocks) - side_.run_on);
   if (side_.combined > 0) {
+    if (side_.outputs_bytes > kOutputsBytes) {  // they lie in the cache
+      const double each = std::ceil(side_.outputs_combined / static_cast<double>(launch().threads));
+      item.epilogue += device_.cache_round_trips(each * std::ceil(side_.combined / kCombinedAtATime));
+    }
     item.epilogue +=
         device_.code(kCombineCode) +
         device_.duration(device_.constant(Hw::kBarrier) + side_.combined * device_.constant(Hw::kSharedLatency));
@@ -346,10 +388,14 @@ Kernel StreamPass::kernel(Chain& chain, const CtaClasses& classes) const {
 // Warps walk apart round by round, and a CTA ends with its last. In a launch of its own others take the bandwidth that those
 // before it leave; here the other side's loads do.
 double StreamPass::late_steps(std::int64_t blocks) const {
-  const HardwareModel& hardware = device_.hardware();
-  if (!side_.hands_over || !hardware.has(Hw::kHbmRoundSpread)) return 0;
+  if (!side_.hands_over) return 0;
   const double rounds = static_cast<double>(blocks) * block_steps_ / stages_;
-  return stages_ * std::min(1.0, kLastWarp * hardware[Hw::kHbmRoundSpread] * std::sqrt(std::max(0.0, rounds - 1)));
+  return stages_ * std::min(1.0, late_rounds(std::max(0.0, rounds - 1)));
+}
+
+double StreamPass::late_rounds(double rounds) const {
+  const HardwareModel& hardware = device_.hardware();
+  return hardware.has(Hw::kHbmRoundSpread) ? kLastWarp * hardware[Hw::kHbmRoundSpread] * std::sqrt(rounds) : 0;
 }
 
 double StreamPass::run_on(const CtaClasses& classes) const {
@@ -410,7 +456,7 @@ Lowered lower_persistent_stream(const LowerRequest& request) {
     up.least_sums_bytes = std::max(
         kLeastSumsBytes, most_steps * static_cast<double>(up.widest * kBlockRows) * static_cast<double>(sizeof(float)));
     Side down{"down", "gemm2", layer.expert_hidden(), layer.intermediate, layer.down_bytes(), picks};
-    down.ordered = true;  // as up writes them
+    down.down = true;
     down.outputs = static_cast<double>(kBlockRows);
     down.passes = up.passes, down.widest = up.widest, down.least_sums_bytes = up.least_sums_bytes;
     up.hands_over = down.joined = parameter(request, "one_launch", 0) != 0 && request.stage.empty();
@@ -418,6 +464,7 @@ Lowered lower_persistent_stream(const LowerRequest& request) {
       const auto rows_of_cta = static_cast<double>(divide_up(down_blocks, units) * kBlockRows);
       down.outputs_bytes = picks * rows_of_cta * sizeof(float);
       down.combined = picks / tokens;
+      down.outputs_combined = rows_of_cta * tokens;
     }
     down.run_on = add_pass(chain, request, up,
                            interleaved ? dealt_blocks(up_blocks * all.count, 1, all.work, units)

@@ -6,12 +6,15 @@
 // expert, so that CTAs with an expert of many picks work longer.
 // Down: each CTA has all experts' blocks of its own output rows, so that the combine is local.
 // A step is 4 KiB of a warp: 8 rows x 512 bytes. Equations, per step of a CTA of w warps:
-//   chain       its compiled code (4 clocks an instruction), the on-chip loads and dependent products, once a round of up
-//               to 8 picks; of one warp: divided by w. A warp's place in the ring is empty while it multiplies
+//   chain       its compiled code (4 clocks an instruction, and a wait for the scheduler's other warps), the on-chip loads
+//               and dependent products, once a round of up to 8 picks; of one warp: divided by w. A warp's place in the ring
+//               is empty while it multiplies. A step that its row does not fill loads and multiplies piece by piece
 //   pipes       the instructions that a unit's quarters issue, conversions, products, and what passes through on-chip
 //               memory: the weights in and out, and inputs, which for different picks lie in the same banks
 //   together    a batch of blocks, as many as the room for their partial sums allows, ends with a barrier, the sum over a
-//               row's steps, and warps that wait for the last one: nothing else runs in that time
+//               row's steps, and warps that wait for the last one: nothing else runs in that time. Rings fill meanwhile;
+//               where warps wait for loads and not for their chains, what the sum takes longer than a load is lost
+//   combine     of outputs that a CTA keeps, or (more than 16 KiB) from the cache, four of a thread at a time
 // one_launch=1 (harness cuda-stream-block): both sides in one kernel. The ring runs on: a CTA that has ended up loads of
 // down what its ring holds while it waits for all others (a round trip until its results have left, one to count it, one to
 // see the count), then fetches down's inputs. Where the rings were full by then, loads begin anew. A CTA ends up with its
