@@ -122,9 +122,10 @@ Lowered lower(const LowerRequest& asked) {
                  "up");
   if (parameter(request, "fused_act", 0) == 0) add_activation(chain, request);
   if (whole && quantised) add_quantise(chain, request, "quantise", layer.picks, layer.intermediate);
-  add_projection(chain, request,
-                 {"gemm2", "gemm2", layer.expert_hidden(), layer.intermediate, layer.weights, layer.activations}, tile,
-                 "down");
+  add_projection(
+      chain, request,
+      {"gemm2", "gemm2", layer.expert_hidden(), layer.intermediate, layer.weights, layer.activations, tile.warp_level},
+      tile, "down");
   add_combine(chain, request);
   add_after_experts(chain, request);
   return chain.seal();

@@ -21,6 +21,8 @@ constexpr std::int64_t kWarpLevelRows = 16;
 // Triton and CUDA tile kernels compiled for sm_90a, 137 to 333 and 30 to 265. As many between the first copy and the loop
 // pass while the copy is on its way.
 constexpr double kCodeBefore = 250, kCodeAfter = 100;
+// The same of the CUDA tile kernel of 16 rows, and what lies between its first copies and its loop.
+constexpr double kCudaCodeBefore = 166, kCudaCodeAfter = 57;
 // Registers a thread of Triton 3.6's grouped kernels for sm_90a: least squares over 154 tiles (row tiles 16 to 128, 4 and
 // 8 warps) as ptxas reports them; 5 off on average, 20 at most. Of weights with scales the product of a step stands beside
 // the sum.
@@ -283,6 +285,8 @@ ItemClass tile_item(const Device& at_clock, const Product& product, const TileSh
   if (!tile.bulk_copies) {
     const std::int64_t issuers = tile.triton ? std::min(tile.warps, kIssuers) : tile.warps;
     item.step_issue = device.duration(copied / (static_cast<double>(issuers) * device.constant(Hw::kAsyncCopyPerWarp)));
+    const double of_thread = copied / (kBytesOfCopy * static_cast<double>(tile.warps) * device.constant(Hw::kWarpSize));
+    if (tile.warp_level) item.step_issue = std::max(item.step_issue, device.code(of_thread * kCodeOfCopy));
   }
   if (!tile.bulk_copies && (tile.triton || !async)) {
     // The same warps copy and multiply, but asynchronous products run while the next step's copies are sent for.
@@ -295,11 +299,13 @@ ItemClass tile_item(const Device& at_clock, const Product& product, const TileSh
   item.pipe_seconds[static_cast<std::size_t>(PipeKind::kMatrix)] += operands;
 
   item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
-  item.prologue_after += device.cache_round_trips(2);  // the block's expert, then its row numbers
+  // The block's expert, then its row numbers.
+  item.prologue_after += device.cache_round_trips(product.rows_in_order ? 1 : 2);
   item.first_prologue += device.cache_round_trips(1);  // the last results leave; no slot's next item waits for them
   if (!tile.bulk_copies) {                             // else one warp copies at once, and results leave in bulk
-    item.prologue_after += device.code(kCodeBefore);
-    item.epilogue += device.code(kCodeAfter) + device.duration(item.write.as_double() / kStoredBytesPerClock);
+    item.prologue_after += device.code(tile.warp_level ? kCudaCodeBefore : kCodeBefore);
+    item.epilogue += device.code(tile.warp_level ? kCudaCodeAfter : kCodeAfter) +
+                     device.duration(item.write.as_double() / kStoredBytesPerClock);
   }
   if (tile.triton && item.steps > tile.buffers) {
     // Of n steps with s in flight the last round is whole: (n + s - 1) / s rounds of latency, where n / s are counted. Once

@@ -8,7 +8,8 @@
 //               their own for each, an item's products (if warp-level or scaled in blocks), conversions and scaling add up,
 //               and beside asynchronous products scaled in blocks the code of the next step's copies
 //   copies      by the warps that multiply: one after the other, or while asynchronous products run; a step's first operands
-//               are read back before its first product, but in Triton's kernels in the step before
+//               are read back before its first product, but in Triton's kernels in the step before; plain CUDA (warp_level)
+//               computes each copy's address anew in every step: 14 instructions each, one after another
 //   Triton      a byte of weights costs the memory 1 + (43 / bytes of a row in a step)^2.5; copies are issued by 4 warps at
 //               most; a step's last byte follows its first by the step's bytes / the load port; the last round of loads and steps is whole, though
 //               fewer steps are in it
@@ -53,7 +54,7 @@ struct TileShape {
   bool bulk_copies = false;  // TMA: no per-warp issue limit
   bool triton = false;       // copies, and their short pieces of rows, as Triton compiles them
   bool swap_ab = false;      // weights on the row side; rows are issued in eights
-  bool warp_level = false;   // mma.sync at any row count
+  bool warp_level = false;   // mma.sync at any row count, in plain CUDA
   std::int64_t group_m = 1;  // row blocks that take turns: an N block of each, then the next
   std::int64_t cluster = 1;  // CTAs, one above the other, that share a tile of weights: each loads a part of it for all
 };
@@ -62,6 +63,7 @@ struct Product {
   std::string name, stage;
   std::int64_t n = 0, k = 0;  // weight matrix [n, k]
   WeightFormat weights, activations;
+  bool rows_in_order = false;  // of an expert, in its input: a CTA looks up where they begin, and not each
 };
 
 // Bytes of on-chip memory that the tile's buffers take. As Triton compiles a pipeline of num_stages, one less is in flight;
