@@ -78,6 +78,7 @@ Parameters parameters_of(const MoeMeasurement& row, const std::vector<LaunchedKe
     });
     if (row.implementation == "cuda-gather-gemv") {  // the CUDA harness's: 8 loads of a thread, twice
       parameters["copy.bytes"] = 65536;
+      parameters["copy.in_turn"] = 1;
       parameters["copy.loads"] = 8;
       parameters["copy.registers"] = 58;
     }

@@ -1,9 +1,10 @@
 // gather_gemv: copy the selected experts' weights, one matrix per pick, then a batched matrix-vector product over the
 // copies.
 //
-// Models: PyTorch index_select + bmm: the copy reads each pick's matrix (picks of one expert find it in the cache
-// while it is there) and writes it; the product reads the copy, from the cache as far as it still holds it. A CTA copies
-// 4 KiB of a matrix, 16 bytes a thread, wherever its rows begin (vectorized_gather_kernel of aten/native/cuda).
+// Models: PyTorch index_select + bmm: the copy reads each pick's matrix and writes it; the product reads the copy, from the
+// cache as far as it still holds it. A CTA copies 4 KiB of a matrix, 16 bytes a thread, wherever its rows begin; picks are
+// fastest in the grid, so that those of one expert read its matrix once (vectorized_gather_kernel of aten/native/cuda). Or
+// picks are copied in turn (copy.in_turn; the CUDA harness): an expert's next one finds of it what the cache still holds.
 // Up to 16 picks of a tensor below 2^31 elements PyTorch takes another kernel (indexSelectSmallIndex): 8 CTAs of 128 threads
 // a unit, each thread copying one element at a time, so that a quarter of a megabyte is in flight.
 // Compared: H200, bf16 (validation/README.md).
@@ -23,6 +24,8 @@ constexpr ParameterInfo kParameters[] = {
     {"element_copy", "as PyTorch chooses", "1: the copy takes an element a thread at a time; 0: 16 bytes", 0, 1},
     {"copy.bytes", "4096", "bytes that a CTA of the copy takes, 16 a thread and load", 4096, 1 << 24},
     {"copy.loads", "1", "loads that a thread of the copy has in flight", 1, 64},
+    {"copy.in_turn", "0",
+     "1: picks are copied one after another, an expert's together; 0: a piece of each, then the next", 0, 1},
     {"copy.registers", "24", "registers a thread of the copy as launched", 1, 255},
     {"buffers", "6, or what a unit's on-chip memory holds", "K-steps in flight", 1, 64},
 };
@@ -93,21 +96,28 @@ void add_gather(Chain& chain, const LowerRequest& request, const std::string& st
       device.load_port_seconds(bytes / static_cast<double>(item.steps));
   item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
   item.prologue_after = device.cache_round_trips(1);  // and no epilogue: nobody waits for what is stored
-  // In expert order, so that an expert's later copies follow its first, as near as the library's order by pick has them
-  // on average.
-  kernel.classes = {item};
-  for (std::size_t e = 0; e < layer.rows.size(); ++e) {
-    if (layer.rows[e] == 0) continue;
-    const RegionId expert = chain.region(stage, matrix);
-    for (std::int64_t r = 0; r < layer.rows[e]; ++r) {
+  if (parameter(request, "copy.in_turn", 0) != 0) {
+    kernel.classes = {item};
+    for (std::size_t e = 0; e < layer.rows.size(); ++e) {
+      if (layer.rows[e] == 0) continue;
+      const RegionId expert = chain.region(stage, matrix);
       ItemGroup group;
       group.count = ctas;
       group.region = expert;
       group.write_region = copy;
       group.label = static_cast<std::int32_t>(e);
       group.rows = 1;
-      kernel.groups.push_back(group);
+      kernel.groups.insert(kernel.groups.end(), static_cast<std::size_t>(layer.rows[e]), group);
     }
+  } else {  // picks of an expert read a piece of its matrix at the same time
+    item.first_share = static_cast<double>(layer.active) / static_cast<double>(layer.picks);
+    kernel.classes = {item};
+    ItemGroup group;
+    group.count = ctas * layer.picks;
+    group.region = chain.region(stage, matrix * layer.active);
+    group.write_region = copy;
+    kernel.groups = {group};
+    label_experts(kernel, layer, LabelOrder::kInterleaved);
   }
   chain.add(std::move(kernel), {kCopyThreads, parameter(request, "copy.registers", 24), 0});
 }
