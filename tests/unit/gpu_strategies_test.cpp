@@ -85,6 +85,21 @@ TEST(GatherGemv, CopiesAreCutByBytes) {
   EXPECT_EQ(chunks.classes[0].steps, 2);
 }
 
+// The library's copy takes a piece of each pick in turn, so that an expert's later picks read what its first has; in turn, what is
+// left of the expert in the cache.
+TEST(GatherGemv, PicksOfAnExpertReadItOnce) {
+  const auto copy = [](const std::string& parameters) {
+    return plan_of("gather_gemv:element_copy=0" + parameters, 4096, 1024, 4, "gather2").kernels().front();
+  };
+  const Kernel together = copy(""), in_turn = copy(",copy.in_turn=1");
+  EXPECT_EQ(together.items(), in_turn.items());
+  ASSERT_EQ(together.groups.size(), 1U);
+  EXPECT_EQ(together.classes[0].first_share, 0.25);
+  ASSERT_EQ(in_turn.groups.size(), 4U);
+  EXPECT_EQ(in_turn.classes[0].first_share, 1);
+  EXPECT_EQ(in_turn.groups[0].region, in_turn.groups[3].region);
+}
+
 // Tokens on the same rows walk their picks side by side. Where the cache holds what all of them read in turn, each expert is read
 // once; where it does not, once for each place that it has in their lists: 3 / 2 times of two tokens with the same two picks in any
 // order, 3 / 4 of their reads.
@@ -124,6 +139,24 @@ TEST(Tiles, TritonFillsAllBuffers) {
   EXPECT_NEAR(port(1), 3 * copy + product, 1e-12);
   EXPECT_NEAR(port(3), 3 * (copy + product), 1e-12);
   EXPECT_NEAR(port(6), 6 * (copy + product), 1e-12);
+}
+
+// CUDA tiles find the rows of the down projection in order: one lookup less than in the up projection, where Triton's have as many.
+// Their five copies a thread take 14 instructions each of every step.
+TEST(Tiles, PlainCudaLooksUpLessAndComputesAddressesAnew) {
+  const auto item = [](const std::string& instruction, const std::string& stage) {
+    return plan_of("grouped_gemm:block_m=16,block_n=64,block_k=64,num_stages=6" + instruction, 4096, 4096, 1, stage)
+        .kernels()
+        .front()
+        .classes[0];
+  };
+  const ItemClass cuda = item(",warp_level=1", "gemm2"), triton = item("", "gemm2");
+  EXPECT_NEAR(to_seconds(item(",warp_level=1", "gemm1").prologue_after) - to_seconds(cuda.prologue_after),
+              h200()[Hw::kLlcLatency], 1e-12);
+  EXPECT_EQ(item("", "gemm1").prologue_after, triton.prologue_after);
+  const double code = 5 * 14 * 4 / h200()[Hw::kClockMatrix];
+  EXPECT_GT(to_seconds(cuda.step_latency), code);
+  EXPECT_LT(to_seconds(triton.step_latency), to_seconds(cuda.step_latency));
 }
 
 // Kernels with matrix instructions run at clock.matrix, if that is the lower clock; others at the clock that is asked for.
@@ -169,6 +202,37 @@ TEST(PersistentStream, OneLaunchJoinsTheProjections) {
   // One stage alone has nothing to join.
   const ExecutionPlan down = plan_of("stream_gemv:persistent=1,one_launch=1", 4096, 14336, 1, "gemm2");
   EXPECT_EQ(std::ranges::count_if(down.kernels(), joined), 0);
+}
+
+// A warp that has its scheduler to itself never waits for it; one of four does, in every step. (Of n warps' places in the ring all
+// but one are counted empty while a warp multiplies.)
+TEST(PersistentStream, WarpsTakeTurnsAtTheirScheduler) {
+  const auto chain = [](std::int64_t warps) {
+    const std::string text = std::to_string(warps);
+    const ItemClass item =
+        plan_of("stream_gemv:persistent=1,down.bytes_in_flight=65536,down.num_warps=" + text, 4096, 2048, 1, "gemm2")
+            .kernels()
+            .front()
+            .classes[0];
+    return (to_seconds(item.load_latency) - h200()[Hw::kAsyncCopyLatency]) / (1 - 1 / static_cast<double>(warps));
+  };
+  EXPECT_GT(chain(16), 1.05 * chain(4));
+  EXPECT_LT(chain(16), 1.3 * chain(4));
+  EXPECT_GT(chain(12), chain(8));
+}
+
+// Outputs of more than 16 KiB a CTA lie in the cache: 32 rows of 136 tokens are nine loads for each of 512 threads.
+TEST(PersistentStream, CombinesFromTheCacheWhatItCannotKeep) {
+  const auto end = [](const std::string& parameters) {
+    return to_seconds(plan_of("stream_gemv:persistent=1" + parameters, 4096, 1024, 136, "gemm2")
+                          .kernels()
+                          .front()
+                          .classes[0]
+                          .epilogue);
+  };
+  const double loads = 9 * h200()[Hw::kLlcLatency];
+  const double code = (100 * 4 + h200()[Hw::kBarrier] + h200()[Hw::kSharedLatency]) / h200()[Hw::kClockMatrix];
+  EXPECT_NEAR(end("") - end(",down.fused=0"), loads + code, 1e-11);
 }
 
 // Where the first wave of loads holds all, nothing is late; else the launch that is saved is worth more than what is.
