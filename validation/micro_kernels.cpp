@@ -168,7 +168,9 @@ LoweredMicro warm_inflight(const Bench& bench) {
   item.resident_read = Bytes(bench.bytes("bytes") / bench.ctas());
   item.steps = item.resident_read.value() / stage;
   item.stages = static_cast<double>(stages);
-  item.pipe_seconds[index(PipeKind::kLoadPort)] = bench.device.load_port_seconds(static_cast<double>(stage));
+  const double port = bench.device.load_port_seconds(static_cast<double>(stage));
+  item.pipe_seconds[index(PipeKind::kLoadPort)] = port;
+  item.load_latency = duration_from_seconds(port / 2);  // a stage waits for its last byte
   item.first_prologue = bench.start();
   return bench.kernel(item, bench.ctas(), {bench.threads(), 32, bench.bytes("block_bytes")});
 }

@@ -82,7 +82,7 @@ TEST(Micro, CudaSetOfAnotherDay) {
   bars["stream_launch"] = {6, 10};
   bars["programmatic_launch"] = {6, 65};
   bars["repeat_read_size"] = {13, 10};
-  bars["warm_read_inflight"] = {22, 11};
+  bars["warm_read_inflight"] = {22, 8};
   bars["splitk_reduce"] = {8, 21};
   expect_within(evaluate_set(rows), bars);
 }
