@@ -155,7 +155,7 @@ struct Side {
   std::int64_t n = 0, k = 0;
   Bytes matrix;
   double inputs = 0;            // rows of K inputs that all picks have
-  bool down = false;            // its inputs lie as products take them
+  bool after_up = false;        // the down projection; its inputs lie as products take them
   double outputs = 0;           // of a block
   double outputs_bytes = 0;     // that a CTA keeps for the combine
   double combined = 0;          // picks of a token that it adds up at its end
@@ -175,7 +175,7 @@ struct StepWork {
   double conversions = 0;
   Duration chain;     // of a warp, after its data are there
   Duration together;  // a step's share of what all warps wait for
-  Duration stall;     // a ring's, while rings are full: they fill meanwhile, and that is all
+  Duration stall;     // of a place in the ring: what a batch's end takes beyond the loads that it hides
 };
 
 double steps_of_row(const MoeLayer& layer, std::int64_t k) {
@@ -246,7 +246,7 @@ Duration StreamPass::batch_sum(double blocks) const {
   const double threads = static_cast<double>(warps_) * device_.constant(Hw::kWarpSize);
   const double turns = std::ceil(blocks * static_cast<double>(side_.widest) * side_.outputs / threads);
   const double fours = block_steps_ / kSumStepsAtATime;
-  const SumCode& code = side_.down ? kDownSum : kUpSum;
+  const SumCode& code = side_.after_up ? kDownSum : kUpSum;
   // The group of picks, the pick, its weight; then the steps.
   return device_.duration(device_.constant(Hw::kBarrier) +
                           turns * (2 + std::ceil(fours)) * device_.constant(Hw::kSharedLatency)) +
@@ -268,12 +268,12 @@ double StreamPass::wait_to_issue(double instructions, Duration chain) const {
 StepWork StreamPass::step(const BlockWork& work, double blocks) const {
   StepWork step;
   step.conversions = converted_ ? step_weights_ * work.rounds / kWeightsPerConversion : 0;
-  const bool as_given = from_cache_ && !side_.down;
+  const bool as_given = from_cache_ && !side_.after_up;
   // Of a step that its row does not fill one piece is multiplied after another.
   const double row_bytes = static_cast<double>(side_.k) * payload_bits(layer_.weights) / 8;
   const double left = std::fmod(row_bytes, static_cast<double>(kStepBytes));
   const double pieces = work.rounds * std::ceil(left / kPieceBytes) / block_steps_;
-  const double other = (side_.down ? code_.down : code_.up) + code_.round * work.rounds +
+  const double other = (side_.after_up ? code_.down : code_.up) + code_.round * work.rounds +
                        (code_.set + (as_given ? code_.set_as_given : 0)) * work.sets + code_.piece * pieces;
   const double products = step_weights_ / kWeightsOfProduct;
   step.instructions = other + products * work.sets + step.conversions / device_.constant(Hw::kWarpSize);
@@ -456,7 +456,7 @@ Lowered lower_persistent_stream(const LowerRequest& request) {
     up.least_sums_bytes = std::max(
         kLeastSumsBytes, most_steps * static_cast<double>(up.widest * kBlockRows) * static_cast<double>(sizeof(float)));
     Side down{"down", "gemm2", layer.expert_hidden(), layer.intermediate, layer.down_bytes(), picks};
-    down.down = true;
+    down.after_up = true;
     down.outputs = static_cast<double>(kBlockRows);
     down.passes = up.passes, down.widest = up.widest, down.least_sums_bytes = up.least_sums_bytes;
     up.hands_over = down.joined = parameter(request, "one_launch", 0) != 0 && request.stage.empty();
