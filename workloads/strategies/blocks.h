@@ -11,6 +11,8 @@
 
 namespace moesim {
 
+inline constexpr std::int64_t kSchedulers = 4;  // of a unit: each issues an instruction of a warp a clock
+
 // On-chip memory of a unit passes 32 words of 4 bytes a clock (CUDA C++ programming guide, compute capability 5 and later).
 inline constexpr double kSharedBytesPerClock = 128;
 

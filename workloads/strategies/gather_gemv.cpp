@@ -96,26 +96,24 @@ void add_gather(Chain& chain, const LowerRequest& request, const std::string& st
       device.load_port_seconds(bytes / static_cast<double>(item.steps));
   item.first_prologue = duration_from_seconds(device.constant(Hw::kLaunchPrologue));
   item.prologue_after = device.cache_round_trips(1);  // and no epilogue: nobody waits for what is stored
-  if (parameter(request, "copy.in_turn", 0) != 0) {
-    kernel.classes = {item};
+  const bool in_turn = parameter(request, "copy.in_turn", 0) != 0;
+  // Else picks of an expert read a piece of its matrix at the same time.
+  if (!in_turn) item.first_share = static_cast<double>(layer.active) / static_cast<double>(layer.picks);
+  kernel.classes = {item};
+  ItemGroup group;
+  group.count = ctas;
+  group.write_region = copy;
+  if (in_turn) {
+    group.rows = 1;
     for (std::size_t e = 0; e < layer.rows.size(); ++e) {
       if (layer.rows[e] == 0) continue;
-      const RegionId expert = chain.region(stage, matrix);
-      ItemGroup group;
-      group.count = ctas;
-      group.region = expert;
-      group.write_region = copy;
+      group.region = chain.region(stage, matrix);
       group.label = static_cast<std::int32_t>(e);
-      group.rows = 1;
       kernel.groups.insert(kernel.groups.end(), static_cast<std::size_t>(layer.rows[e]), group);
     }
-  } else {  // picks of an expert read a piece of its matrix at the same time
-    item.first_share = static_cast<double>(layer.active) / static_cast<double>(layer.picks);
-    kernel.classes = {item};
-    ItemGroup group;
-    group.count = ctas * layer.picks;
+  } else {
+    group.count *= layer.picks;
     group.region = chain.region(stage, matrix * layer.active);
-    group.write_region = copy;
     kernel.groups = {group};
     label_experts(kernel, layer, LabelOrder::kInterleaved);
   }

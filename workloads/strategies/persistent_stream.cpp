@@ -31,7 +31,6 @@ constexpr double kSumsOfChain = 2;         // products of a step go to two sums 
 constexpr double kInputBits = 16;
 constexpr double kInputsAtATime = 256;  // of a row that a warp's registers hold
 constexpr double kWeightsPerConversion = 2;
-constexpr double kSchedulers = 4;  // of a unit
 constexpr double kLastWarp = 3.4;  // the last of 16 alike is so many of its own standard deviations late (12: 3.0)
 constexpr double kInputLoadBytes = 16, kInputLoadsTogether = 4;  // of a thread, ahead of the weights; then one by one
 
@@ -258,7 +257,7 @@ Duration StreamPass::batch_sum(double blocks) const {
 double StreamPass::wait_to_issue(double instructions, Duration chain) const {
   const double elsewhere = to_seconds(chain) / device_.seconds(instructions) - 1;
   double waiting = 0;
-  for (double warps = 1, queue = 0; warps <= static_cast<double>(warps_) / kSchedulers; ++warps) {
+  for (double warps = 1, queue = 0; warps <= static_cast<double>(warps_) / static_cast<double>(kSchedulers); ++warps) {
     waiting = queue;
     queue = warps * (1 + waiting) / (elsewhere + 1 + waiting);
   }

@@ -40,7 +40,6 @@ constexpr double kStoredBytesPerClock = 32;
 constexpr double kShortPiece = 43, kShortPieceExponent = 2.5, kShortestPiece = 64;  // below, nothing is known
 constexpr double kFp8PerConversion = 2;                                             // fp8 values are converted in pairs
 constexpr double kBytesOfCopy = 16;
-constexpr std::int64_t kIssuers = 4;  // schedulers of a unit: a CTA of 8 warps copies no faster than one of 4
 // Instructions of a step for each copy of a thread (addresses, masks, fragments): 77 for 5 and 142 for 10 in Triton kernels
 // compiled for sm_90a; measured there with hot weights, such a step takes 333 and 877 clocks of an SM.
 constexpr double kCodeOfCopy = 14;
@@ -283,7 +282,8 @@ ItemClass tile_item(const Device& at_clock, const Product& product, const TileSh
   }
   item.step_latency += products;
   if (!tile.bulk_copies) {
-    const std::int64_t issuers = tile.triton ? std::min(tile.warps, kIssuers) : tile.warps;
+    // A CTA of 8 warps copies no faster than one of 4.
+    const std::int64_t issuers = tile.triton ? std::min(tile.warps, kSchedulers) : tile.warps;
     item.step_issue = device.duration(copied / (static_cast<double>(issuers) * device.constant(Hw::kAsyncCopyPerWarp)));
     const double of_thread = copied / (kBytesOfCopy * static_cast<double>(tile.warps) * device.constant(Hw::kWarpSize));
     if (tile.warp_level) item.step_issue = std::max(item.step_issue, device.code(of_thread * kCodeOfCopy));
